@@ -1,0 +1,45 @@
+"""Data: where it comes from, how it is shared out, and what everyone may see.
+
+``sources`` finds or makes a data set (a ``Source``). ``partitions`` shares its rows out among participants (a
+``Partition``). ``public`` gives the public set that some methods need. ``picture`` shows who holds what.
+"""
+
+from potluck.data.partitions import (
+    PARTITIONS,
+    Partition,
+    by_classes,
+    by_group,
+    dirichlet,
+    iid,
+    split,
+    superclasses,
+)
+from potluck.data.picture import Holdings, holdings, picture
+from potluck.data.public import Aside, from_source, take_aside, valid_values
+from potluck.data.sources import SOURCES, Source, arrays, digits, generated, generated_images, load, npz
+
+__all__ = [
+    "PARTITIONS",
+    "SOURCES",
+    "Aside",
+    "Holdings",
+    "Partition",
+    "Source",
+    "arrays",
+    "by_classes",
+    "by_group",
+    "digits",
+    "dirichlet",
+    "from_source",
+    "generated",
+    "generated_images",
+    "holdings",
+    "iid",
+    "load",
+    "npz",
+    "picture",
+    "split",
+    "superclasses",
+    "take_aside",
+    "valid_values",
+]

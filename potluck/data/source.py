@@ -1,0 +1,99 @@
+"""What a data source gives: training rows, test rows, and what else is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck.data.rows import as_labels, draws, same_length, set_aside
+from potluck.errors import DataError
+from potluck.labels import LabelSpace, label_space
+from potluck.samples import as_inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Training and test rows with labels (whole numbers or text), checked when made.
+
+    ``fine`` are the subclasses where ``y`` are superclasses; ``groups`` say from whom each training row is.
+    """
+
+    name: str
+    x: NDArray[Any]
+    y: NDArray[Any]
+    x_test: NDArray[Any]
+    y_test: NDArray[Any]
+    fine: NDArray[Any] | None = None
+    fine_test: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("x", "x_test"):
+            object.__setattr__(self, field, as_inputs(getattr(self, field), f"{self.name}: {field}").numpy())
+        for field in ("y", "y_test", "fine", "fine_test", "groups"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, as_labels(getattr(self, field), f"{self.name}: {field}"))
+        self._check_rows()
+        self._check_test()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.x.shape[1:]
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The whole label space: what occurs in the training rows."""
+        return label_space(np.unique(self.y), self.name)
+
+    def _check_rows(self) -> None:
+        if not self.shape:
+            raise DataError(f"{self.name}: x has shape {self.x.shape}; expected (rows, features) or more axes.")
+        training = {"x": self.x, "y": self.y, "fine": self.fine, "groups": self.groups}
+        test = {"x_test": self.x_test, "y_test": self.y_test, "fine_test": self.fine_test}
+        for columns in (training, test):
+            same_length(**{name: column for name, column in columns.items() if column is not None})
+
+    def _check_test(self) -> None:
+        if self.x_test.shape[1:] != self.shape:
+            raise DataError(f"{self.name}: x_test has inputs of shape {self.x_test.shape[1:]}; x has {self.shape}.")
+        if (self.x.dtype == np.uint8) != (self.x_test.dtype == np.uint8):
+            raise DataError(
+                f"{self.name}: x is {self.x.dtype} and x_test {self.x_test.dtype}; expected one scale for both."
+            )
+        strange = np.setdiff1d(self.y_test, self.y)
+        if len(strange):
+            raise DataError(
+                f"{self.name}: y_test has labels that no training row has: {strange.tolist()[:10]}. "
+                f"Nobody can learn them; drop those rows."
+            )
+
+
+def held_out(
+    name: str,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    test_share: float,
+    seed: int,
+    fine: NDArray[Any] | None = None,
+    groups: NDArray[Any] | None = None,
+) -> Source:
+    """A source whose test rows are a share of the rows given, every class in proportion."""
+    same_length(x=x, y=y)
+    if not 0 < test_share < 1:
+        raise DataError(f"{name}: test_share={test_share!r}; expected a share between 0 and 1.")
+    count = max(1, round(test_share * len(y)))
+    test, training = set_aside(y, count, draws(seed, "test rows"), f"{name}: the test set")
+    return Source(
+        name,
+        x[training],
+        y[training],
+        x[test],
+        y[test],
+        fine=None if fine is None else fine[training],
+        fine_test=None if fine is None else fine[test],
+        groups=None if groups is None else groups[training],
+    )

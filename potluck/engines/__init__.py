@@ -1,0 +1,39 @@
+"""Engines: who carries the work out. One by one (serial), many at once (batched), or over a network.
+
+An engine never names a method; a method never names an engine; the results agree.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from potluck.engines.batched import Batched
+from potluck.engines.local import LocalEngine
+from potluck.engines.serial import Serial
+from potluck.errors import SettingsError, nearest
+
+EngineName = Literal["auto", "serial", "batched"]
+
+__all__ = ["Batched", "EngineName", "LocalEngine", "Serial", "make_engine", "pick_device"]
+
+
+def make_engine(name: str, device: str) -> LocalEngine:
+    """The engine of that name. "auto" is batched, which runs alone what it cannot stack."""
+    engines: dict[str, type[LocalEngine]] = {"auto": Batched, "batched": Batched, "serial": Serial}
+    if name not in engines:
+        raise SettingsError(f"There is no engine {name!r}.{nearest(name, engines)}")
+    return engines[name](pick_device(device))
+
+
+def pick_device(name: str) -> torch.device:
+    """The torch device of that name. "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise SettingsError(f"Device {name!r} cannot be used here: {error}") from error
+    return device

@@ -1,0 +1,104 @@
+"""Which jobs can be answered together: the same work, on networks of one architecture, on data of one shape."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten
+
+from potluck.learners.net import Companion
+from potluck.learners.network import Network
+from potluck.plan import Plan
+from potluck.requests import Job, Predict, Tap
+
+STACKABLE_OPTIMIZERS = ("sgd", "adam", "adamw")
+
+
+def likeness(job: Job) -> Hashable | None:
+    """Jobs of equal likeness can be stacked. None: this one cannot be stacked with any other."""
+    if not isinstance(job.learner, Network):
+        return None
+    shared = (type(job.work), architecture(job.learner.model), job.plan.transform)
+    if isinstance(job.work, Predict):
+        return (*shared, job.work.logits, len(job.samples), _columns({"x": job.samples.x}))
+    if isinstance(job.work, Tap):
+        return (*shared, tuple(job.work.at), len(job.samples), _columns({"x": job.samples.x}))
+    if job.plan.optimizer not in STACKABLE_OPTIMIZERS:
+        return None
+    work, remembered = job.work, job.learner.optimizer_state if job.keep_optimizer else {}
+    return (
+        *shared,
+        work.objectives,
+        work.rule,
+        work.frozen_norms,
+        _plan(job.plan),
+        _columns(job.samples.columns),
+        _tree(work.given),
+        _tree(work.mask),
+        tuple(work.draws.items()),
+        job.keep_optimizer,
+        tuple(sorted(remembered)),
+    )
+
+
+def architecture(module: nn.Module) -> Hashable:
+    """What two modules have in common when the code of one, run on the weights of the other, is that other.
+
+    Modules are compared part by part: class, every plain attribute, every tensor's shape. An attribute that is not
+    plain makes the module like no other, which costs speed and never correctness.
+    """
+    parts: list[Hashable] = []
+    for path, part in module.named_modules():
+        attributes = {name: value for name, value in vars(part).items() if name not in _EMPTY}
+        tensors = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        parts.append((path, type(part), _token(attributes), tuple((n, *_spec(t), t.requires_grad) for n, t in tensors)))
+    return tuple(parts)
+
+
+# What every module has: containers looked at separately, the mode (set anew for each job), and hooks.
+_EMPTY = {name for name in vars(nn.Module()) if not name.endswith("hooks")}
+
+
+def _token(value: Any) -> Hashable:
+    if isinstance(value, str | int | float | bool | bytes | type(None) | torch.dtype | torch.device):
+        return value
+    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+        return value
+    if isinstance(value, list | tuple):
+        return (type(value), *(_token(item) for item in value))
+    if isinstance(value, Mapping):
+        return tuple(sorted(((str(name), _token(item)) for name, item in value.items()), key=lambda pair: pair[0]))
+    if isinstance(value, set | frozenset):
+        return frozenset(_token(item) for item in value)
+    return ("unique", id(value))
+
+
+def _spec(tensor: Tensor) -> tuple[Hashable, ...]:
+    return tuple(tensor.shape), tensor.dtype
+
+
+def _columns(columns: Mapping[str, Tensor]) -> Hashable:
+    return tuple(sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in columns.items()))
+
+
+def _plan(plan: Plan) -> Hashable:
+    """A plan without what may differ inside a stack: the learning rate."""
+    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in ("lr", "schedule"))
+
+
+def _tree(given: Any) -> Hashable:
+    leaves, structure = tree_flatten(dict(given))
+    return str(structure), tuple(_leaf(leaf) for leaf in leaves)
+
+
+def _leaf(leaf: Any) -> Hashable:
+    if isinstance(leaf, Tensor):
+        return _spec(leaf)
+    if isinstance(leaf, Companion):
+        body = None if leaf.module is None else architecture(leaf.module)
+        return body, tuple(sorted((name, *map(str, _spec(entry))) for name, entry in leaf.weights.items()))
+    return _token(leaf)

@@ -1,0 +1,1 @@
+"""Learners: what participants bring. ``network`` holds torch modules, ``estimator`` everything else."""

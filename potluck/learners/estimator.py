@@ -1,0 +1,91 @@
+"""Estimators: scikit-learn's, or anything else with fit, predict and perhaps predict_proba. Black boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import has_fit_parameter
+from torch import Tensor
+
+from potluck.errors import ModelError
+from potluck.labels import LabelSpace, decode
+from potluck.learners.base import Fitted, Learner
+from potluck.objectives import cross_entropy
+from potluck.plan import Plan
+from potluck.randomness import derive
+from potluck.requests import Fit, Predict
+from potluck.samples import Samples
+
+if TYPE_CHECKING:
+    from potluck.requests import Job
+
+
+class Estimator(Learner):
+    """Fits its estimator from scratch on rows of numbers and the participant's own labels, as its owner would."""
+
+    def __init__(self, model: Any, labels: LabelSpace) -> None:
+        self.model = model
+        self.labels = labels
+
+    def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
+        """An estimator finds its classes when it is fitted: nothing can be wrong before."""
+
+    def fit(self, job: Job, device: torch.device) -> Fitted:
+        """Cross-entropy stands for 'your own way of learning labels': the only objective an estimator has."""
+        assert isinstance(job.work, Fit)
+        if job.work.objectives != (cross_entropy,) or job.work.mask or job.work.rule:
+            raise ModelError(f"{job.owner}: {type(self.model).__name__} cannot be trained with gradients.")
+        samples = job.samples
+        weights: dict[str, Any] = {}
+        if "weight" in samples.columns and has_fit_parameter(self.model, "sample_weight"):
+            weights = {"sample_weight": samples.columns["weight"].double().numpy()}
+        with _seeded(self.model, derive(job.seed, "estimator") % 2**32):
+            try:
+                self.model.fit(_rows(samples.x), decode(samples.y, self.labels), **weights)
+            except ValueError as error:
+                raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
+        return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
+
+    def predict(self, job: Job, device: torch.device) -> Tensor:
+        """Probabilities over the participant's labels; all on one label where the estimator names only that."""
+        assert isinstance(job.work, Predict)
+        if job.work.logits:
+            raise ModelError(f"{job.owner}: {type(self.model).__name__} has no logits.")
+        rows = _rows(job.samples.x)
+        position = {label: index for index, label in enumerate(self.labels)}
+        result = torch.zeros(len(rows), len(self.labels))
+        if hasattr(self.model, "predict_proba"):
+            columns = [position[_plain(label)] for label in getattr(self.model, "classes_", self.labels)]
+            result[:, columns] = torch.from_numpy(np.asarray(self.model.predict_proba(rows))).float()
+        else:
+            said = [position[_plain(label)] for label in self.model.predict(rows)]
+            result[torch.arange(len(rows)), torch.tensor(said)] = 1.0
+        return result
+
+
+def _rows(x: Tensor) -> np.ndarray[Any, Any]:
+    """Estimators read tables: everything about one sample in one row."""
+    rows: np.ndarray[Any, Any] = x.reshape(len(x), -1).numpy()
+    return rows
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+@contextmanager
+def _seeded(model: Any, seed: int) -> Iterator[None]:
+    """Gives an estimator without a fixed random_state one derived from the federation's seed, for one fit."""
+    settings = model.get_params() if hasattr(model, "get_params") else {}
+    free = [name for name, value in settings.items() if name.endswith("random_state") and value is None]
+    if free:
+        model.set_params(**dict.fromkeys(free, seed))
+    try:
+        yield
+    finally:
+        if free:
+            model.set_params(**dict.fromkeys(free))

@@ -1,0 +1,85 @@
+"""A network as an objective sees it: callable, with its inner layers, parts and parameters within reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from potluck.errors import ModelError, nearest
+
+
+class Net:
+    """A module with its own tensors, or with others in their place (which is how engines stack networks)."""
+
+    def __init__(self, module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> None:
+        self._module = module
+        self._tensors = tensors
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """What the whole network makes of a batch: logits."""
+        return self._call(self._module, "", x)
+
+    def part(self, names: str | Sequence[str], x: Tensor) -> Tensor:
+        """What one named submodule, or several in a row, make of a batch of inner features."""
+        for name in [names] if isinstance(names, str) else names:
+            x = self._call(submodule(self._module, name), f"{name}.", x)
+        return x
+
+    def taps(self, x: Tensor, at: Sequence[str]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The logits, and what the named submodules put out on the way there."""
+        with tapped(self._module, at) as taken:
+            logits = self(x)
+        return logits, taken
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The trainable parameters by name."""
+        own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
+        return own if self._tensors is None else {name: self._tensors[name] for name in own}
+
+    def _call(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
+        if self._tensors is None:
+            output: Tensor = module(x)
+            return output
+        mine = {name.removeprefix(prefix): t for name, t in self._tensors.items() if name.startswith(prefix)}
+        return functional_call(module, mine, (x,))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class Companion:
+    """A frozen model to learn beside, in evaluation mode: weights for one's own architecture, or for ``module``."""
+
+    weights: Mapping[str, Tensor]
+    module: nn.Module | None = None
+
+
+def submodule(module: nn.Module, name: str) -> nn.Module:
+    """A submodule by its path, with an error that lists what there is."""
+    known: dict[str, nn.Module] = dict(module.named_modules())
+    if name not in known:
+        raise ModelError(f"The model has no layer {name!r}.{nearest(name, [path for path in known if path])}")
+    return known[name]
+
+
+@contextmanager
+def tapped(module: nn.Module, at: Sequence[str]) -> Iterator[dict[str, Tensor]]:
+    """Collects the outputs of the named submodules while the module runs."""
+    taken: dict[str, Tensor] = {}
+
+    def collect(name: str, layer: nn.Module) -> object:
+        def hook(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+            taken[name] = output
+
+        return layer.register_forward_hook(hook)
+
+    layers = {name: submodule(module, name) for name in at}
+    handles = [collect(name, layer) for name, layer in layers.items()]
+    try:
+        yield taken
+    finally:
+        for handle in handles:
+            handle.remove()  # type: ignore[attr-defined]

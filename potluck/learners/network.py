@@ -1,0 +1,234 @@
+"""Networks: torch modules. Their weights, layers and gradients are open to the methods that need them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from potluck.errors import ModelError, nearest
+from potluck.learners.base import Fitted, Learner
+from potluck.learners.net import Companion, Net, tapped
+from potluck.learners.steps import batch_of, course, epoch_means
+from potluck.plan import Plan
+from potluck.randomness import derive, seeded
+from potluck.requests import Fit, Job, Predict, Tap
+from potluck.samples import Samples
+
+if TYPE_CHECKING:
+    from potluck.objectives import Gradients
+
+EVALUATION_BATCH = 1024
+NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+
+OptimizerState = dict[str, dict[str, Tensor]]
+"""Parameter name → what the optimizer remembers of it, under torch's own names."""
+
+
+class Network(Learner):
+    """A torch module with what its optimizer remembers. Training here is plain PyTorch: the reference."""
+
+    shows_layers: ClassVar[bool] = True
+
+    def __init__(self, module: nn.Module) -> None:
+        self.model = module
+        self.optimizer_state: OptimizerState = {}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision the network computes in."""
+        return next((p.dtype for p in self.model.parameters() if p.is_floating_point()), torch.float32)
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """The parameters that training changes."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every parameter and buffer, each once: what engines stack."""
+        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of every entry of the state: parameters and buffers, on the CPU."""
+        return {name: entry.detach().to("cpu", copy=True) for name, entry in self.model.state_dict().items()}
+
+    def norm_entries(self) -> set[str]:
+        """The names of state entries that belong to normalisation layers with running statistics."""
+        return {
+            f"{path}.{name}".removeprefix(".")
+            for path, module in self.model.named_modules()
+            if isinstance(module, NORMS)
+            for name in module.state_dict()
+        }
+
+    def load(self, entries: Mapping[str, Tensor]) -> None:
+        """Takes over some or all entries of the state; names and shapes must be the network's own."""
+        own = self.model.state_dict()
+        for name, entry in entries.items():
+            if name not in own:
+                raise ModelError(f"The model has no entry {name!r}.{nearest(name, own)}")
+            if own[name].shape != entry.shape:
+                raise ModelError(f"Entry {name!r} has shape {tuple(own[name].shape)}; was given {tuple(entry.shape)}.")
+        with torch.no_grad():
+            for name, entry in entries.items():
+                own[name].copy_(entry)
+
+    def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
+        """Runs two samples through the module, in evaluation mode so that it stays as it is."""
+        kind, shape = type(self.model).__name__, tuple(samples.x.shape[1:])
+        self.model.eval()
+        try:
+            with torch.no_grad(), seeded(0):
+                output = self.model(plan.inputs(samples.x[:2], self.dtype))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise ModelError(f"{owner}: {kind} cannot read inputs of shape {shape}: {error}") from error
+        found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        expected = (len(samples.x[:2]), classes)
+        if found != expected:
+            raise ModelError(
+                f"{owner}: {kind} puts out {found} for {expected[0]} samples; expected {expected}, one number "
+                f"for each of its {classes} labels. Change the last layer, or pass `labels`."
+            )
+
+    def fit(self, job: Job, device: torch.device) -> Fitted:
+        """One optimizer step after the other, as in any PyTorch loop."""
+        work, module = job.work, self.model.to(device)
+        assert isinstance(work, Fit)
+        set_mode(module, work.frozen_norms)
+        net, parameters = Net(module), self.trainable()
+        given, mask = on_device(work.given, module, device), on_device(work.mask, module, device)
+        optimizer = self._optimizer(job)
+        losses: list[list[Tensor]] = []
+        epochs: list[int] = []
+        with seeded(derive(job.seed, "model")):
+            for step in course(len(job.samples), job.plan, job.seed, job.round):
+                batch = batch_of(job, step, self.dtype, device)
+                gradients: list[Gradients] = []
+                losses.append([])
+                epochs.append(step.epoch)
+                for objective in work.objectives:
+                    loss = objective(net, batch, given)
+                    found = torch.autograd.grad(
+                        loss, list(parameters.values()), allow_unused=True, materialize_grads=True
+                    )
+                    gradients.append(dict(zip(parameters, found, strict=True)))
+                    losses[-1].append(loss.detach())
+                combined = work.rule(gradients, given) if work.rule else add_up(gradients)
+                self._step(optimizer, combined, mask, job.plan, step.lr)
+        if job.keep_optimizer:
+            self.optimizer_state = self._remember(optimizer)
+        if not losses:
+            return Fitted(steps=0)
+        table = torch.stack([torch.stack(row) for row in losses]).cpu()
+        return Fitted(len(losses), epoch_means(table, torch.tensor(epochs)))
+
+    def predict(self, job: Job, device: torch.device) -> Tensor:
+        """Logits or probabilities in evaluation mode, on the CPU."""
+        assert isinstance(job.work, Predict)
+        logits = torch.cat(list(self._forward(job, device)))
+        return logits if job.work.logits else logits.softmax(dim=-1)
+
+    def tap(self, job: Job, device: torch.device) -> dict[str, Tensor]:
+        """The outputs of the named layers in evaluation mode, on the CPU."""
+        assert isinstance(job.work, Tap)
+        parts: dict[str, list[Tensor]] = {name: [] for name in job.work.at}
+        with tapped(self.model, job.work.at) as taken:
+            for _ in self._forward(job, device):
+                for name, output in taken.items():
+                    parts[name].append(output.cpu())
+        return {name: torch.cat(outputs) for name, outputs in parts.items()}
+
+    def _forward(self, job: Job, device: torch.device) -> Iterator[Tensor]:
+        module = self.model.to(device).eval()
+        with torch.no_grad():
+            for start in range(0, len(job.samples), EVALUATION_BATCH):
+                x = job.samples.x[start : start + EVALUATION_BATCH]
+                yield module(job.plan.inputs(x.to(device), self.dtype)).cpu()
+
+    def _optimizer(self, job: Job) -> torch.optim.Optimizer:
+        parameters = self.trainable()
+        optimizer = make_optimizer(job.plan, list(parameters.values()))
+        if job.keep_optimizer:
+            for name, parameter in parameters.items():
+                kept = self.optimizer_state.get(name, {})
+                # A step count is a single number, which torch wants on the CPU.
+                optimizer.state[parameter] = {
+                    key: value.to(parameter.device, copy=True) if value.ndim else value.clone()
+                    for key, value in kept.items()
+                }
+        return optimizer
+
+    def _remember(self, optimizer: torch.optim.Optimizer) -> OptimizerState:
+        return {name: dict(optimizer.state[p]) for name, p in self.trainable().items() if optimizer.state[p]}
+
+    def _step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradients: Gradients,
+        mask: Mapping[str, Tensor],
+        plan: Plan,
+        lr: float,
+    ) -> None:
+        parameters = self.trainable()
+        before = {name: parameters[name].detach().clone() for name in mask}
+        for name, parameter in parameters.items():
+            parameter.grad = gradients[name] * mask[name] if name in mask else gradients[name]
+        if plan.clip is not None:
+            nn.utils.clip_grad_norm_(list(parameters.values()), plan.clip)
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():  # weight decay and momentum move parameters without a gradient, too
+            for name, old in before.items():
+                parameters[name].copy_(torch.where(mask[name].bool(), parameters[name], old))
+
+
+def add_up(gradients: list[Gradients]) -> Gradients:
+    """What becomes of several objectives' gradients where no rule says otherwise."""
+    if len(gradients) == 1:
+        return gradients[0]
+    return {name: torch.stack([found[name] for found in gradients]).sum(dim=0) for name in gradients[0]}
+
+
+def set_mode(module: nn.Module, frozen_norms: bool) -> None:
+    """Training mode, but for normalisation layers that are to keep their statistics."""
+    module.train()
+    if frozen_norms:
+        for layer in module.modules():
+            if isinstance(layer, NORMS):
+                layer.eval()
+
+
+def frozen(companion: Companion, own: nn.Module) -> nn.Module:
+    """The skeleton a companion's weights are put into: evaluation mode, nothing to train."""
+    module = copy.deepcopy(companion.module or own).requires_grad_(False)
+    return module.eval()
+
+
+def on_device(given: Any, own: nn.Module, device: torch.device) -> Any:
+    """What a participant was given, moved to the device, companions ready to be called."""
+
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, Companion):
+            weights = {name: entry.to(device) for name, entry in leaf.weights.items()}
+            return Net(frozen(leaf, own), weights)
+        return leaf.to(device) if isinstance(leaf, Tensor) else leaf
+
+    return tree_map(move, dict(given))
+
+
+def make_optimizer(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The torch optimizer a plan asks for."""
+    if plan.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=plan.lr, momentum=plan.momentum, weight_decay=plan.weight_decay)
+    if plan.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=plan.lr, weight_decay=plan.weight_decay)
+    if plan.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, lr=plan.lr, weight_decay=plan.weight_decay)
+    made = plan.optimizer(parameters, lr=plan.lr)
+    assert isinstance(made, torch.optim.Optimizer)
+    return made

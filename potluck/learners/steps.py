@@ -1,0 +1,60 @@
+"""The course of a training, drawn before it starts: which samples meet at which step, at which rate.
+
+Every engine follows the same course, so their results agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from potluck.plan import Plan
+from potluck.randomness import generator
+from potluck.requests import Fit, Job
+from potluck.samples import Batch
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step: its number, its epoch, the rows it looks at, the learning rate."""
+
+    number: int
+    epoch: int
+    rows: Tensor
+    lr: float
+
+
+def course(samples: int, plan: Plan, seed: int, round: int) -> Iterator[Step]:
+    """All steps of a training."""
+    cuts = list(range(plan.batch_size, samples, plan.batch_size))
+    if cuts and samples - cuts[-1] == 1:
+        cuts.pop()  # BatchNorm cannot train on a single sample: it joins the batch before it
+    number, total = 0, plan.epochs * (len(cuts) + 1)
+    for epoch in range(plan.epochs if samples else 0):
+        order = torch.randperm(samples, generator=generator(seed, "order", epoch))
+        for rows in order.tensor_split(cuts):
+            yield Step(number, epoch, rows, plan.rate(number / total, round))
+            number += 1
+
+
+def batch_of(job: Job, step: Step, dtype: torch.dtype, device: torch.device) -> Batch:
+    """What the objectives see at one step: the rows, augmented and transformed, and the draws asked for."""
+    assert isinstance(job.work, Fit)
+    rows = step.rows.to(job.samples.x.device)
+    batch = {name: column[rows] for name, column in job.samples.columns.items()}
+    if job.plan.augment is not None:
+        batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
+    for name, shape in job.work.draws.items():
+        noise = generator(job.seed, "draw", name, step.number)
+        batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)
+    batch = {name: column.to(device) for name, column in batch.items()}
+    batch["x"] = job.plan.inputs(batch["x"], dtype)
+    return batch
+
+
+def epoch_means(losses: Tensor, epochs: Tensor) -> tuple[tuple[float, ...], ...]:
+    """Losses (steps × objectives) as a mean for each epoch and objective."""
+    return tuple(tuple(losses[epochs == epoch].mean(dim=0).tolist()) for epoch in range(int(epochs.max()) + 1))

@@ -1,0 +1,13 @@
+"""Methods, one file each; the arithmetic that several share stands beside them."""
+
+from __future__ import annotations
+
+from potluck.methods.cofed import CoFED
+from potluck.methods.fd import FD
+from potluck.methods.fedavg import FedAvg
+from potluck.methods.local import Local
+from potluck.registry import Registry
+
+METHODS = Registry("methods", {method.__name__: method for method in (CoFED, FD, FedAvg, Local)})
+
+__all__ = ["FD", "METHODS", "CoFED", "FedAvg", "Local"]

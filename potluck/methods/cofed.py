@@ -1,0 +1,109 @@
+"""CoFED (Cao et al., "Cross-Silo Heterogeneous Model Federated Multitask Learning"): co-training by votes.
+
+Participants may be anything that can fit and predict, and may tell different classes apart.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from potluck.labels import UNLABELLED, union
+from potluck.method import Method, Needs, Steps, exchange
+from potluck.participant import Participant
+from potluck.payload import Form, Like, Payload
+from potluck.requests import Exchange, Fit, Predict
+from potluck.samples import Samples
+from potluck.server import Answers, Server
+
+CLOSE = 1e-9
+"""Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
+
+
+class CoFED(Method):
+    """Section 4.1: train alone, label the public data, let the server vote, train on own and received data. Once.
+
+    ``alpha``: a class needs more than this share of the votes of those who know it (eq. 18). ``margin``: a participant
+    abstains where its two best probabilities differ by no more than this. ``update_batch_size`` and
+    ``update_epochs`` change the plan for the second training (section 5.2 uses batches of 1,000);
+    ``class_weighted`` lets rare classes count as much as common ones in it.
+    """
+
+    needs = Needs(public="inputs", shared_labels=True)
+
+    alpha: float = Field(0.3, ge=0, le=1)
+    margin: float = Field(0.0, ge=0, lt=1)
+    update_batch_size: int | None = Field(1000, ge=1)
+    update_epochs: int | None = Field(None, ge=0)
+    class_weighted: bool = True
+
+    def join(self, me: Participant) -> Steps:
+        yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        assert me.public is not None
+        yield Fit()
+        probabilities = yield Predict(me.public)
+        reply = yield Exchange("votes", Payload({"votes": votes(probabilities, self.margin)}))
+        rows, labels = reply["rows"].long(), reply["labels"].long()
+        received = Samples({"x": me.public.x[rows].to(me.data.x.dtype), "y": labels})
+        both = Samples.concat([Samples({"x": me.data.x, "y": me.data.y}), received])
+        if self.class_weighted:
+            both = both.with_targets(weight=inverse_frequency(both.y))
+        plan = me.plan.but(batch_size=self.update_batch_size, epochs=self.update_epochs)
+        yield Fit(on=both, plan=plan)
+        return {"received": len(received)}
+
+    @exchange(lambda self, server, sender: Form(facts={"labels": list}))
+    def labels(self, server: Server, answers: Answers) -> Payload:
+        """Notes who knows which classes (eq. 15 and 16)."""
+        server.state["labels"] = {sender: payload.facts["labels"] for sender, payload in answers}
+        return Payload()
+
+    @exchange(
+        lambda self, server, sender: Form(
+            {
+                "votes": Like(
+                    (server.public_size,), torch.int32, low=UNLABELLED, high=len(server.state["labels"][sender]) - 1
+                )
+            }
+        )
+    )
+    def votes(self, server: Server, answers: Answers) -> dict[str, Payload]:
+        """Algorithm 1, with credibility weights (section 4.6), then each one's share of the result (eq. 19)."""
+        spaces: dict[str, list[str | int]] = server.state["labels"]
+        position = {label: index for index, label in enumerate(union(tuple(space) for space in spaces.values()))}
+        columns = {name: torch.tensor([position[label] for label in space]) for name, space in spaces.items()}
+        agreed = torch.zeros(server.public_size, len(position), dtype=torch.float64)
+        entitled = torch.zeros(len(position), dtype=torch.float64)
+        voters = []
+        for sender, payload in answers:
+            voted = (payload["votes"] != UNLABELLED).nonzero().squeeze(1)
+            agreed[voted, columns[sender][payload["votes"][voted].long()]] += server.credibility[sender]
+            entitled[columns[sender]] += server.credibility[sender]
+            voters.append(sender)
+        given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE
+        return {name: pseudolabels(given[:, columns[name]]) for name in voters}
+
+
+def votes(probabilities: Tensor, margin: float) -> Tensor:
+    """Each public sample's most probable label; UNLABELLED where the best two are no further apart than the margin."""
+    best = probabilities.topk(min(2, probabilities.shape[1]), dim=1).values
+    said = probabilities.argmax(dim=1).int()
+    if margin > 0 and best.shape[1] == 2:
+        said[best[:, 0] - best[:, 1] <= margin] = UNLABELLED
+    return said
+
+
+def pseudolabels(given: Tensor) -> Payload:
+    """What one participant receives: the samples that carry exactly one of its classes (section 4.3, last lines)."""
+    rows = (given.sum(dim=1) == 1).nonzero().squeeze(1)
+    return Payload({"rows": rows.int(), "labels": given[rows].int().argmax(dim=1).int()})
+
+
+def inverse_frequency(y: Tensor) -> Tensor:
+    """A weight for each sample: one over how often its label occurs, the rarest label's being 1."""
+    counts = torch.bincount(y).double()
+    return counts[counts > 0].min() / counts[y]

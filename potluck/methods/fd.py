@@ -1,0 +1,82 @@
+"""FD, federated distillation: participants teach each other by their answers on public data.
+
+As MHAT compares with it (Hu et al., 2021, section 2.3): the server's answer is the uniform mean of all.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+
+from potluck.errors import MisfitError
+from potluck.method import Method, Needs, Replies, ServerSteps, Steps, exchange
+from potluck.objectives import hard_and_soft
+from potluck.participant import Participant
+from potluck.payload import Form, Like, Payload
+from potluck.requests import Exchange, Fit, Predict
+from potluck.samples import Samples
+from potluck.server import Answers, Server
+
+
+class FD(Method):
+    """Train on own data ∪ public data ∪ (public inputs, the server's soft labels); upload one's own soft labels.
+
+    ``temperature``: soft labels are softmax(z/T) on all sides (eq. 2). ``first_epochs`` and ``epochs``: in the first
+    round and later; ``distill_lr``: the learning rate once there are soft labels. None leaves them to each
+    participant's plan. Public data without labels drops the hard-label term.
+    """
+
+    needs = Needs(layers=True, public="inputs", one_label_space=True)
+
+    temperature: float = Field(5.0, gt=0)
+    first_epochs: int | None = Field(None, ge=0)
+    epochs: int | None = Field(None, ge=0)
+    distill_lr: float | None = Field(None, gt=0)
+
+    def join(self, me: Participant) -> Steps:
+        yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        public = me.public
+        assert public is not None
+        soft = me.state.get("soft")
+        sets = [me.data.with_targets(soft=torch.zeros(len(me.data), len(me.labels)))]
+        if public.labelled:
+            sets.append(public)
+        if soft is not None:
+            sets.append(public.inputs().with_targets(soft=soft))
+        plan = me.plan.but(epochs=self.first_epochs if soft is None else self.epochs)
+        yield Fit(
+            hard_and_soft,
+            on=Samples.concat(sets),
+            given={"temperature": self.temperature},
+            plan=plan if soft is None else plan.but(lr=self.distill_lr),
+        )
+        logits = yield Predict(public, logits=True)
+        answer = Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
+        me.state["soft"] = (yield Exchange("probabilities", answer))["probabilities"]
+        return None
+
+    @exchange(lambda self, server, sender: Form(facts={"labels": list}))
+    def labels(self, server: Server, answers: Answers) -> Payload:
+        """Makes sure that all mean the same by a column of probabilities."""
+        spaces = {sender: payload.facts["labels"] for sender, payload in answers}
+        first = min(spaces)
+        for sender, labels in spaces.items():
+            if labels != spaces[first]:
+                raise MisfitError(f"{sender} has labels {labels}, {first} has {spaces[first]}; expected the same.")
+        server.state["labels"] = spaces[first]
+        return Payload()
+
+    @exchange(
+        lambda self, server, sender: Form(
+            {"probabilities": Like((server.public_size, len(server.state["labels"])), low=0, high=1)}
+        )
+    )
+    def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
+        """Eq. 3: the mean of all answers, each counting the same."""
+        count, total = 0, torch.zeros((), dtype=torch.float64)
+        for _, payload in answers:
+            count, total = count + 1, total + payload["probabilities"]
+        return Payload({"probabilities": (total / count).float()})

@@ -1,0 +1,180 @@
+"""A participant: one party, with private data, a model of its own, a plan, a label space and private state."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from potluck.errors import DataError, ModelError, SettingsError
+from potluck.labels import UNLABELLED, Label, LabelSpace, decode, encode, label_space
+from potluck.learners.base import Learner
+from potluck.learners.estimator import Estimator
+from potluck.learners.network import Network
+from potluck.plan import Plan
+from potluck.randomness import derive, generator, seeded
+from potluck.registry import import_object
+from potluck.requests import Job, Predict
+from potluck.samples import Samples, as_inputs, as_pair
+
+State = dict[str, Any]
+"""What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
+
+
+class Participant:
+    """What one party brings to the table.
+
+    Args:
+        name: how the others call it; unique in a federation.
+        model: a torch module, anything with ``fit`` and ``predict``, or ``"package.module:callable"``, which is
+            called with ``input_shape`` and ``classes`` where it takes them, under the federation's seed.
+        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays here.
+        plan: how it trains.
+        test: ``(x, y)`` to evaluate on; by default what the federation publishes.
+        validation: a share of the data, or data, to choose settings by.
+        labels: its label space (strings or integers); by default the labels in ``y``.
+        weight: its credibility in votes, or extra weight in a mean.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        data: Any,
+        *,
+        plan: Plan | None = None,
+        test: Any = None,
+        validation: Any = 0.0,
+        labels: Iterable[Label] | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise SettingsError(f"A participant's name is {name!r}; expected some text.")
+        if not 0 < weight < float("inf"):
+            raise SettingsError(f"{name}: weight is {weight!r}; expected a finite number above 0.")
+        self.name = name
+        self.plan = plan or Plan()
+        self.weight = float(weight)
+        x, y = as_pair(data, name)
+        self.labels: LabelSpace = label_space(np.unique(y) if labels is None else labels, name)
+        if not self.labels:
+            raise DataError(f"{name}: the label space is empty; expected at least one label.")
+        self._brought = Samples({"x": x, "y": encode(y, self.labels, name)})
+        self._validation = validation
+        self.data, self.validation = self._split(seed=0)
+        self.test = None if test is None else self._own(test, f"{name} (test)")
+        self._given_model = model
+        self._learner = None if isinstance(model, str) else self._bring(model)
+
+        # What the federation hands out at the table.
+        self.public: Samples | None = None
+        self.seed = 0
+        self.round = 0
+        self.state: State = {}
+
+    def __repr__(self) -> str:
+        kind = self._given_model if self._learner is None else type(self.model).__name__
+        return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
+
+    @property
+    def learner(self) -> Learner:
+        if self._learner is None:
+            raise ModelError(f"{self.name}: {self._given_model!r} is built when the participant joins a federation.")
+        return self._learner
+
+    @property
+    def network(self) -> Network:
+        """The learner of a participant that brought a torch module."""
+        if not isinstance(self.learner, Network):
+            raise ModelError(f"{self.name} brought a {type(self.model).__name__}; expected a torch module.")
+        return self.learner
+
+    @property
+    def model(self) -> Any:
+        """The model itself; trained, after a run."""
+        return self._given_model if self._learner is None else self._learner.model
+
+    def join(self, seed: int, public: tuple[Tensor, np.ndarray[Any, Any] | None] | None) -> None:
+        """Takes a seat in a federation: what comes from the seed is drawn, the public data is at hand."""
+        self.seed = seed
+        self.data, self.validation = self._split(seed)
+        if self._learner is None:
+            with seeded(derive(seed, self.name, "initial weights")):
+                self._learner = self._bring(self._build(import_object(self._given_model)))
+        self.public = None
+        if public is not None:
+            x, y = public
+            labels = {} if y is None else {"y": encode(y, self.labels, self.name, strict=False)}
+            self.public = Samples({"x": x, **labels})
+        self.learner.check(self.data, len(self.labels), self.plan, self.name)
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the network's weights and buffers by name."""
+        return self.network.weights()
+
+    def load(self, entries: Mapping[str, Tensor]) -> None:
+        """Takes over some or all weights and buffers."""
+        self.network.load(entries)
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """Random numbers of this participant, this round, this purpose."""
+        return generator(self.seed, self.name, self.round, purpose)
+
+    def own_test(self, published: tuple[Tensor, np.ndarray[Any, Any]] | None) -> Samples | None:
+        """Its own test data, or of the published ones those with labels it knows."""
+        if self.test is not None or published is None:
+            return self.test
+        x, y = published
+        codes = encode(y, self.labels, self.name, strict=False)
+        known = (codes != UNLABELLED).nonzero().squeeze(1)
+        return Samples({"x": x[known], "y": codes[known]}) if len(known) else None
+
+    def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
+        """Probabilities over ``labels``, one row for each input."""
+        samples = Samples({"x": as_inputs(x, self.name)})
+        job = Job(self.name, Predict(samples), self.learner, samples, self.plan, self.seed, self.round)
+        probabilities: np.ndarray[Any, Any] = self.learner.predict(job, torch.device("cpu")).numpy()
+        return probabilities
+
+    def predict(self, x: Any) -> np.ndarray[Any, Any]:
+        """The most probable label of each input, in this participant's own words."""
+        return decode(torch.from_numpy(self.predict_proba(x).argmax(axis=1)), self.labels)
+
+    def _own(self, data: Any, owner: str) -> Samples:
+        x, y = as_pair(data, owner)
+        return Samples({"x": x, "y": encode(y, self.labels, owner)})
+
+    def _split(self, seed: int) -> tuple[Samples, Samples | None]:
+        """Training and validation data; which samples are held back depends on seed and name alone."""
+        if not isinstance(self._validation, int | float):
+            return self._brought, self._own(self._validation, f"{self.name} (validation)")
+        share, total = float(self._validation), len(self._brought)
+        held = round(share * total) if 0 <= share < 1 else 0
+        if not 0 <= share < 1 or (share > 0 and held == 0) or held >= total:
+            raise SettingsError(
+                f"{self.name}: validation={share!r} of {total} samples; expected a share from 0 to below 1 that "
+                f"leaves samples on both sides, or data."
+            )
+        if held == 0:
+            return self._brought, None
+        order = torch.randperm(total, generator=generator(seed, self.name, "validation"))
+        return self._brought.take(order[held:]), self._brought.take(order[:held])
+
+    def _bring(self, model: Any) -> Learner:
+        if isinstance(model, nn.Module):
+            return Network(model)
+        if hasattr(model, "fit") and hasattr(model, "predict") and not inspect.isclass(model):
+            return Estimator(model, self.labels)
+        raise ModelError(
+            f"{self.name}: model is {model!r}; expected a torch module, an object with fit and predict, or "
+            f"'package.module:callable'."
+        )
+
+    def _build(self, build: Any) -> Any:
+        offered = {"input_shape": tuple(self.data.x.shape[1:]), "classes": len(self.labels)}
+        taken = inspect.signature(build).parameters
+        return build(**{name: value for name, value in offered.items() if name in taken})

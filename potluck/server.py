@@ -1,0 +1,51 @@
+"""The server: what the server's half of a method may know and keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from potluck.learners.network import Network
+from potluck.participant import State
+from potluck.payload import Payload
+from potluck.randomness import derive, generator, seeded
+from potluck.samples import Samples
+
+Answers = Iterator[tuple[str, Payload]]
+"""The participants' answers, sender and payload, as they arrive: merge each and let it go."""
+
+
+@dataclass(eq=False)
+class Server:
+    """What it knows: who takes part and how much each one's word counts, the public data, the round.
+
+    ``state`` and ``learners`` last between rounds and are in the checkpoint.
+    """
+
+    seed: int
+    credibility: dict[str, float]
+    public: Samples | None = None
+    round: int = 0
+    state: State = field(default_factory=dict)
+    learners: dict[str, Network] = field(default_factory=dict)
+
+    name = "the server"
+
+    @property
+    def public_size(self) -> int:
+        """How many public samples there are."""
+        return 0 if self.public is None else len(self.public)
+
+    def learner(self, name: str, build: Callable[[], nn.Module]) -> Network:
+        """A model of the server's own, built when first asked for."""
+        if name not in self.learners:
+            with seeded(derive(self.seed, self.name, name, "initial weights")):
+                self.learners[name] = Network(build())
+        return self.learners[name]
+
+    def generator(self, purpose: str) -> Any:
+        """Random numbers of the server, this round, this purpose."""
+        return generator(self.seed, self.name, self.round, purpose)

@@ -1,0 +1,128 @@
+"""One result: the batched engine's history equals the serial engine's, for every method."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+import potluck
+from potluck.methods import FD, METHODS, CoFED, FedAvg, Local
+from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
+
+PUBLIC = made_data(50, 90)
+TEST = made_data(60, 91)
+
+METHODS_TO_TRY = [Local(), FedAvg(), FedAvg(batchnorm="local", weighting="uniform"), FD(), CoFED(update_batch_size=16)]
+
+
+def alike(dtype=torch.float64):
+    return [cnn(i, dtype=dtype) for i in range(5)]
+
+
+def mixed(dtype=torch.float64):
+    return [cnn(0, dtype=dtype), mlp(1, dtype=dtype), cnn(2, dtype=dtype), mlp(3, dtype=dtype), cnn(4, 6, dtype=dtype)]
+
+
+def play(method, models, engine, *, reverse=False, dtype="float64", rounds=2, plan=PLAN, **settings):
+    people = participants(models, plan=plan, dtype=dtype)
+    federation = potluck.Federation(
+        people[::-1] if reverse else people,
+        method,
+        public=(PUBLIC[0].astype(dtype), PUBLIC[1]),
+        test=(TEST[0].astype(dtype), TEST[1]),
+        seed=3,
+        engine=engine,
+        **settings,
+    )
+    return federation.run(rounds).rows(), people
+
+
+def fitting(method, models):
+    return alike if method.needs.same_architecture else models
+
+
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+@pytest.mark.parametrize("models", [alike, mixed])
+def test_float64_histories_are_equal(method, models):
+    models = fitting(method, models)
+    serial, serial_people = play(method, models(), "serial")
+    batched, batched_people = play(method, models(), "batched")
+    agree(serial, batched, 1e-10)
+    weights_agree(serial_people, batched_people, 1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+def test_float32_histories_are_close(method):
+    rows = []
+    for engine in ("serial", "batched"):
+        found, _ = play(method, alike(torch.float32), engine, dtype="float32")
+        rows.append(found)
+    for mine, other in zip(*rows, strict=True):
+        assert mine["loss"] == pytest.approx(other["loss"], rel=1e-3)
+        assert mine["bytes_up"] == other["bytes_up"]
+
+
+def test_every_method_is_tried():
+    assert {type(method).__name__ for method in METHODS_TO_TRY} == set(METHODS)
+
+
+@pytest.mark.parametrize("engine", ["serial", "batched"])
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+def test_the_order_of_the_participants_changes_nothing(method, engine):
+    forward, _ = play(method, alike(), engine)
+    backward, _ = play(method, alike(), engine, reverse=True)
+    by_name = sorted(backward, key=lambda row: (row["round"], row["participant"]))
+    agree(forward, by_name, 1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_adam_that_remembers_across_rounds_agrees(optimizer):
+    plan = PLAN.but(optimizer=optimizer, lr=0.01, weight_decay=0.01)
+    runs = [
+        play(Local(), alike(), engine, plan=plan, rounds=3, keep_optimizer=True) for engine in ("serial", "batched")
+    ]
+    agree(runs[0][0], runs[1][0], 1e-7)
+    forgetful, _ = play(Local(), alike(), "serial", plan=plan, rounds=3)
+    assert forgetful[-1]["loss"] != pytest.approx(runs[0][0][-1]["loss"], rel=1e-6)
+
+
+def test_partial_participation_agrees():
+    runs = [play(FedAvg(), alike(), engine, rounds=4, participation=0.4)[0] for engine in ("serial", "batched")]
+    agree(*runs, 1e-10)
+    assert {sum(row["took_part"] for row in runs[0] if row["round"] == number) for number in range(1, 5)} == {2}
+
+
+def test_estimators_and_networks_share_a_table():
+    def rows(engine):
+        people = participants([cnn(0), cnn(1), DecisionTreeClassifier()])
+        federation = potluck.Federation(people, CoFED(), public=PUBLIC[0], test=TEST, engine=engine)
+        return federation.run(1).rows()
+
+    agree(rows("serial"), rows("batched"), 1e-10)
+
+
+def test_dropout_agrees_statistically():
+    """Where a model draws for itself, the engines draw different numbers from the same distribution."""
+
+    def model(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Dropout(0.3), nn.Linear(36, 3)).double()
+
+    plan = PLAN.but(lr=0.02)
+    losses = {}
+    for engine in ("serial", "batched"):
+        rows, _ = play(Local(), [model(i) for i in range(5)], engine, plan=plan, rounds=1)
+        losses[engine] = [row["loss"] for row in rows]
+    serial, batched = torch.tensor(losses["serial"]), torch.tensor(losses["batched"])
+    assert (serial - batched).abs().max() > 1e-12
+    assert serial.mean().item() == pytest.approx(batched.mean().item(), rel=0.15)
+
+
+def test_dropout_is_repeatable_on_one_engine():
+    def rows(engine):
+        return play(Local(), [nn.Sequential(nn.Flatten(), nn.Dropout(0.5), mlp(i)) for i in range(3)], engine)[0]
+
+    for engine in ("serial", "batched"):
+        agree(rows(engine), rows(engine), 1e-12)

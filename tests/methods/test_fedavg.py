@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import potluck
+from potluck.methods import FedAvg
+from potluck.payload import Payload
+from tests.tables import PLAN, cnn, made_data, mlp, participants
+
+
+def start(method, **settings):
+    people = participants([cnn(i) for i in range(3)], **settings)
+    return people, potluck.Federation(people, method, test=made_data(20, 9), seed=1)
+
+
+def state(person):
+    return person.weights()
+
+
+def test_all_start_from_the_weights_of_the_first_by_name():
+    people, federation = start(FedAvg())
+    first = state(people[0])
+    federation.run(0)
+    for person in people:
+        torch.testing.assert_close(state(person), first, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "uniform"])
+def test_the_round_is_the_weighted_mean_of_local_training(weighting):
+    people, federation = start(FedAvg(weighting=weighting))
+    people[1].weight = federation.server.credibility["p1"] = 2.0
+    federation.run(0)
+    # The same local training, alone: FedAvg's own first request is its only Fit, so the draws are the same.
+    alone = copy.deepcopy(people)
+    potluck.Federation(alone, potluck.methods.Local(), seed=1).run(1)
+    federation.run(1)
+    sizes = [len(p.data) if weighting == "samples" else 1 for p in people]
+    counts = [sizes[0], 2 * sizes[1], sizes[2]]
+    for name, entry in state(people[0]).items():
+        mean = sum(n * state(p)[name].double() for n, p in zip(counts, alone, strict=True)) / sum(counts)
+        expected = mean if entry.is_floating_point() else mean.round()
+        torch.testing.assert_close(entry.double(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_batchnorm_may_stay_at_home():
+    people, federation = start(FedAvg(batchnorm="local"))
+    federation.run(1)
+    one, other = state(people[0]), state(people[1])
+    torch.testing.assert_close(one["0.weight"], other["0.weight"])
+    assert not torch.equal(one["1.running_mean"], other["1.running_mean"])
+
+
+def test_traffic_is_the_model_once_each_way():
+    people, federation = start(FedAvg())
+    rows = federation.run(2).rows()
+    model = Payload(state(people[0])).size
+    greeting = Payload(facts={"samples": len(people[1].data)}).size
+    later = [row for row in rows if row["round"] == 2]
+    assert {(row["bytes_up"], row["bytes_down"]) for row in later} == {(model, model)}
+    follower = next(row for row in rows if row["participant"] == "p1" and row["round"] == 1)
+    assert follower["bytes_up"] == greeting + Payload().size + model
+    assert follower["bytes_down"] == Payload(facts={"leads": False}).size + 2 * model
+
+
+def test_who_sat_out_fetches_the_global_model_first():
+    people = participants([cnn(i) for i in range(5)])
+    federation = potluck.Federation(people, FedAvg(), participation=0.4, seed=2)
+    rows = federation.run(6).rows()
+    model = Payload(state(people[0])).size
+    took = {}
+    for row in rows:
+        stale = row["took_part"] and took.get(row["participant"], 0) < row["round"] - 1
+        if row["round"] > 1 and row["took_part"]:
+            assert row["bytes_down"] == (2 if stale else 1) * model
+        if row["took_part"]:
+            took[row["participant"]] = row["round"]
+    present = [row["participant"] for row in rows if row["round"] == 6 and row["took_part"]]
+    torch.testing.assert_close(
+        state(federation.participants[present[0]]), state(federation.participants[present[1]]), rtol=0, atol=0
+    )
+
+
+def test_different_architectures_are_refused_with_names():
+    with pytest.raises(potluck.MisfitError, match="differ in shape from p0's: p1"):
+        potluck.Federation(participants([cnn(0), mlp(1)]), FedAvg())
+
+
+def test_different_label_spaces_are_refused_with_advice():
+    odd = potluck.Participant("odd", cnn(1, classes=2), made_data(10, 1, [0, 1]))
+    with pytest.raises(potluck.MisfitError, match="pass `labels=`"):
+        potluck.Federation([*participants([cnn(0)]), odd], FedAvg())
+
+
+def test_together_is_better_than_alone():
+    def accuracy(method):
+        people = participants([cnn(i) for i in range(5)], sizes=[6] * 5, plan=PLAN.but(lr=0.02))
+        return potluck.Federation(people, method, test=made_data(300, 77), seed=0).run(8).final.accuracy
+
+    assert accuracy(FedAvg()) > accuracy(potluck.methods.Local()) + 0.03

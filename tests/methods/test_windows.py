@@ -1,0 +1,54 @@
+"""The masked-window mean, by the numbers of PerHeFed's, HeteroFL's and LotteryFL's papers worked by hand."""
+
+from __future__ import annotations
+
+import torch
+from torch import tensor
+
+from potluck.methods.windows import WindowMean
+
+
+def mean(old, *contributions):
+    window = WindowMean(old.shape)
+    for value, weight, at, mask in contributions:
+        window.add(tensor(value), weight, at, None if mask is None else tensor(mask))
+    return window.result(old)
+
+
+def test_perhefed_windows_with_offsets():
+    """A and C hold two filters, B three; each counts by how many parameters it shares."""
+    found = mean(
+        torch.zeros(3), ([1.0, 2.0], 2, [0], None), ([4.0, 5.0, 6.0], 3, [0], None), ([10.0, 20.0], 2, [1], None)
+    )
+    torch.testing.assert_close(found, tensor([2.8, 39 / 7, 11.6]))
+
+
+def test_perhefed_a_filter_that_is_not_shared_does_not_count():
+    found = mean(
+        torch.zeros(3), ([1.0, 2.0], 1, [0], [1, 0]), ([4.0, 5.0, 6.0], 3, [0], None), ([10.0, 20.0], 2, [1], None)
+    )
+    torch.testing.assert_close(found, tensor([3.25, 7.0, 11.6]))
+
+
+def test_heterofl_positions_nobody_holds_keep_their_value():
+    old = torch.full((2, 2), 9.0)
+    whole, half = ([[1.0, 2.0], [3.0, 4.0]], 1, None, None), ([[5.0]], 1, None, None)
+    torch.testing.assert_close(mean(old, whole, half), tensor([[3.0, 2.0], [3.0, 4.0]]))
+    torch.testing.assert_close(mean(old, half), tensor([[5.0, 9.0], [9.0, 9.0]]))
+
+
+def test_lotteryfl_masked_mean():
+    old = torch.zeros(3)
+    found = mean(
+        old,
+        ([1.0, 2.0, 0.0], 1, None, [1, 1, 0]),
+        ([3.0, 0.0, 5.0], 1, None, [1, 0, 1]),
+        ([5.0, 6.0, 0.0], 1, None, [1, 1, 0]),
+    )
+    torch.testing.assert_close(found, tensor([3.0, 4.0, 5.0]))
+
+
+def test_counters_stay_whole_numbers():
+    found = mean(tensor(0), (3, 1, None, None), (6, 1, None, None))
+    assert found.dtype == torch.int64
+    assert found.item() == 4

@@ -1,0 +1,75 @@
+"""Small federations for tests: data made on the spot, networks that train in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import potluck
+from potluck.history import Row
+
+SHAPE = (1, 6, 6)
+
+
+def made_data(
+    rows: int, seed: int, classes: Iterable[int] = range(3), dtype: str = "float64"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images whose class shows as a bright row, under noise."""
+    random = np.random.default_rng(seed)
+    y = random.choice(list(classes), rows)
+    x = random.normal(size=(rows, *SHAPE))
+    x[np.arange(rows), 0, y % SHAPE[1]] += 2.0
+    return x.astype(dtype), y
+
+
+def cnn(seed: int, width: int = 4, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A convolutional network with BatchNorm, whose statistics every engine must keep right."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(1, width, 3, padding=1, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(width * 36, classes),
+    ).to(dtype)
+
+
+def mlp(seed: int, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).to(dtype)
+
+
+PLAN = potluck.Plan(optimizer="sgd", lr=0.05, momentum=0.9, epochs=2, batch_size=8)
+
+
+def participants(
+    models: Iterable[Any], *, sizes: Iterable[int] = (24, 31, 17, 40, 9), plan: potluck.Plan = PLAN, **settings: Any
+) -> list[potluck.Participant]:
+    """One participant for each model, with unequal amounts of data and one label space."""
+    dtype = settings.pop("dtype", "float64")
+    return [
+        potluck.Participant(f"p{i}", model, made_data(size, i, dtype=dtype), plan=plan, labels=range(3), **settings)
+        for i, (model, size) in enumerate(zip(models, sizes, strict=False))
+    ]
+
+
+def agree(ours: list[Row], theirs: list[Row], tolerance: float) -> None:
+    """Two histories are the same but for the seconds."""
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.keys() == other.keys()
+        for key, value in mine.items():
+            if key == "loss" and value is not None:
+                np.testing.assert_allclose(value, other[key], rtol=tolerance, atol=tolerance)
+            elif key != "seconds":
+                assert value == other[key], (key, value, other[key])
+
+
+def weights_agree(ours: Iterable[potluck.Participant], theirs: Iterable[potluck.Participant], tolerance: float) -> None:
+    for mine, other in zip(ours, theirs, strict=True):
+        for (name, entry), (_, same) in zip(mine.weights().items(), other.weights().items(), strict=True):
+            torch.testing.assert_close(entry, same, rtol=tolerance, atol=tolerance, msg=name)
