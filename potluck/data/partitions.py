@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.data.calls import call
+from potluck.calls import call
+from potluck.data.by_superclass import superclasses
 from potluck.data.dealing import deal, evenly
 from potluck.data.partition import Partition, with_all_labels, with_own_labels
 from potluck.data.rows import as_labels, at_least, draws, rows_of, same_length
 from potluck.data.source import Source
-from potluck.data.superclasses import superclasses
 from potluck.errors import DataError, SettingsError
 from potluck.registry import Registry
 

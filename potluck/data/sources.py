@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.data.calls import call
+from potluck.calls import call
 from potluck.data.made import generated, generated_images
 from potluck.data.rows import as_labels
 from potluck.data.source import Source, held_out
