@@ -1,0 +1,178 @@
+"""What stands where in a network, found by looking and by running it once: convolutions, draft points, parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from potluck.errors import ModelError, SettingsError
+from potluck.learners.net import Net, submodule
+from potluck.randomness import seeded
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
+SHORTCUTS = frozenset({"downsample", "shortcut", "skip", "identity"})
+"""A convolution with one of these names in its path is a shortcut's."""
+
+_POOLS = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d)
+_SUMMARIES = (nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, *_POOLS)
+_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+_NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
+_CANNOT_RUN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+_NAME_THEM = 'name them: stages={"extractor": […], "intermediate": […], "classifier": […]}'
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A network in three (FedIN, section 4): paths of submodules that, run one after the other, are the whole."""
+
+    extractor: tuple[str, ...]
+    intermediate: tuple[str, ...]
+    classifier: tuple[str, ...]
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return self.extractor + self.intermediate + self.classifier
+
+
+def convolutions(module: nn.Module, count_shortcuts: bool = False) -> list[str]:
+    """The paths of a network's convolutions in definition order (DraftFed, PerHeFed: a layer's depth)."""
+    found = [path for path, layer in module.named_modules() if isinstance(layer, CONVOLUTIONS)]
+    kept = [path for path in found if count_shortcuts or SHORTCUTS.isdisjoint(path.split("."))]
+    if not kept:
+        where = " outside of shortcuts" if found else ""
+        raise ModelError(
+            f"{_kind(module)} has no convolution: looked for Conv1d and Conv2d modules{where}. Name the layers to use."
+        )
+    return kept
+
+
+def draft_point(module: nn.Module, convolution: str, example: Tensor) -> str:
+    """Where a convolution's draft is taken (DraftFed): at the BatchNorm that reads just its output, or at itself."""
+    seen: dict[str, tuple[Tensor, int]] = {}
+
+    def note(path: str, tensor: Tensor) -> None:
+        seen[path] = tensor, tensor._version  # a tensor changed in place is another one
+
+    maker = submodule(module, convolution)
+    with ExitStack() as hooks:
+        hooks.enter_context(maker.register_forward_hook(lambda _, __, output: note(convolution, output)))
+        for path, layer in module.named_modules():
+            if isinstance(layer, _BATCH_NORM):
+                hooks.enter_context(layer.register_forward_pre_hook(lambda _, given, path=path: note(path, given[0])))
+        _run(module, example)
+    if convolution not in seen:
+        raise ModelError(f"{_kind(module)} does not use its layer {convolution!r}; name another one.")
+    made, version = seen.pop(convolution)
+    return next((path for path, (read, then) in seen.items() if read is made and then == version), convolution)
+
+
+def parts(module: nn.Module, example: Tensor, stages: Mapping[str, Sequence[str]] | None = None) -> Parts:
+    """A network's extractor, intermediate layers and classifier (FedIN), found or as named in ``stages``.
+
+    The steps are the module's children in definition order; a child that holds every convolution is a wrapper, and
+    its own children take its place. The extractor ends before the first stage of blocks, or else after the first
+    convolution and what belongs to it. The classifier begins with the pooling or flattening before the linear layers.
+    """
+    found = _found(module) if stages is None else _named(stages)
+    for path in found.whole:
+        submodule(module, path)
+    expected = _run(module, example)
+    try:
+        with _evaluating(module):
+            output = Net(module).part(found.whole, example)
+        same = output.shape == expected.shape and torch.allclose(output, expected, rtol=1e-4, atol=1e-5)
+    except _CANNOT_RUN:
+        same = False
+    if not same:
+        raise ModelError(
+            f"{_kind(module)} is not its parts in a row: {', '.join(found.whole)} do not give its output. Make modules "
+            f"(nn.Flatten, nn.ReLU, …) of the steps that its forward takes by itself, or {_NAME_THEM}."
+        )
+    return found
+
+
+def _named(stages: Mapping[str, Sequence[str]]) -> Parts:
+    expected = [field.name for field in fields(Parts)]
+    if sorted(stages) != sorted(expected) or not all(stages.values()):
+        raise SettingsError(f"stages = {dict(stages)!r}; expected layers for each of {', '.join(expected)}.")
+    return Parts(**{name: (paths,) if isinstance(paths, str) else tuple(paths) for name, paths in stages.items()})
+
+
+def _found(module: nn.Module) -> Parts:
+    inner = convolutions(module, count_shortcuts=True)
+    steps = _steps(module, {layer: path for path, layer in module.named_modules()}, inner)
+    layers = [submodule(module, step) for step in steps]
+    holding = [i for i, step in enumerate(steps) if any(_within(path, step) for path in inner)]
+    if len(holding) < 2:
+        raise ModelError(
+            f"{_kind(module)} has no intermediate layers: looked for two or more steps with convolutions among "
+            f"{', '.join(steps)}. If there are some, {_NAME_THEM}."
+        )
+    stage = next((i for i in holding[1:] if not isinstance(layers[i], CONVOLUTIONS)), holding[1])
+    last = holding[-1]
+    while last + 1 < len(steps) and isinstance(layers[last + 1], _NORMS):
+        last += 1
+    head = [
+        i
+        for i in range(last + 1, len(steps))
+        if isinstance(layers[i], _SUMMARIES) or _linear(layers[i]) or _parent(steps[i]) != _parent(steps[last])
+    ]
+    if not any(_linear(layers[i]) for i in head):
+        raise ModelError(
+            f"{_kind(module)} has no classifier: looked for a Linear layer after the last convolution, in "
+            f"{', '.join(steps[last:])}. If there is one, {_NAME_THEM}."
+        )
+    return Parts(tuple(steps[:stage]), tuple(steps[stage : head[0]]), tuple(steps[head[0] :]))
+
+
+def _steps(module: nn.Module, paths: Mapping[nn.Module, str], inner: Sequence[str]) -> list[str]:
+    """The children in definition order, with what wrappers and lists hold in their place."""
+    steps: list[str] = []
+    for child in module._modules.values():
+        if child is None:
+            continue
+        wrapper = all(_within(path, paths[child]) and path != paths[child] for path in inner)
+        steps += _steps(child, paths, inner) if wrapper or isinstance(child, nn.ModuleList) else [paths[child]]
+    return steps
+
+
+def _within(path: str, step: str) -> bool:
+    return path == step or path.startswith(f"{step}.")
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _linear(layer: nn.Module) -> bool:
+    return any(isinstance(part, nn.Linear) for part in layer.modules())
+
+
+def _kind(module: nn.Module) -> str:
+    return type(module).__name__
+
+
+def _run(module: nn.Module, example: Tensor) -> Tensor:
+    try:
+        with _evaluating(module):
+            output: Tensor = module(example)
+    except _CANNOT_RUN as error:
+        raise ModelError(f"{_kind(module)} cannot read inputs of shape {tuple(example.shape[1:])}: {error}") from error
+    return output
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients inside; every layer in its own mode again outside."""
+    training = [layer for layer in module.modules() if layer.training]
+    module.eval()
+    try:
+        with torch.no_grad(), seeded(0):
+            yield
+    finally:
+        for layer in training:
+            layer.training = True

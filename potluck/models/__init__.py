@@ -1,0 +1,95 @@
+"""A small zoo: models to bring when one has none of one's own.
+
+A builder takes ``input_shape`` and ``classes``, and settings of its own. Every step of these networks is a module, so
+that methods can name inner layers and run a part; none works in place, so that engines can stack them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from potluck.calls import call
+from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
+from potluck.models.densenet import DEPTHS as DENSENETS
+from potluck.models.densenet import densenet
+from potluck.models.mlp import mlp, random_mlp
+from potluck.models.resnet import DEPTHS as RESNETS
+from potluck.models.resnet import resnet
+from potluck.registry import Registry
+
+__all__ = [
+    "CLASSES",
+    "INPUT_SHAPE",
+    "MODELS",
+    "build",
+    "cnn",
+    "cofed_cnn",
+    "densenet",
+    "describe",
+    "mlp",
+    "random_cnn",
+    "random_mlp",
+    "resnet",
+]
+
+_OWN = {
+    "mlp": mlp,
+    "random_mlp": random_mlp,
+    "cnn": cnn,
+    "random_cnn": random_cnn,
+    **{f"cofed{number}": partial(cofed_cnn, number) for number in TABLE_1},
+    **{f"resnet{depth}": partial(resnet, depth) for depth in RESNETS},
+    **{f"densenet{depth}": partial(densenet, depth) for depth in DENSENETS},
+}
+
+MODELS = Registry("models", _OWN)
+"""Builders by name; another package adds one under the entry point group ``potluck.models``."""
+
+INPUT_SHAPE, CLASSES = (3, 32, 32), 10
+"""What ``describe`` counts parameters at."""
+
+
+def build(model: str | Callable[..., Any], input_shape: tuple[int, ...], classes: int, **settings: Any) -> Any:
+    """A model from a callable, by its name in the zoo or as ``"package.module:callable"``, or itself.
+
+    The input shape and the number of classes go to whoever takes them, so a scikit-learn class can be named, too.
+    Wrong settings are told by their name.
+    """
+    name, builder = (model, MODELS[model]) if isinstance(model, str) else (_function(model).__name__, model)
+    taken = inspect.signature(builder).parameters
+    offered = {"input_shape": tuple(input_shape), "classes": classes}
+    return call(name, builder, settings, **{key: value for key, value in offered.items() if key in taken})
+
+
+def describe() -> list[dict[str, Any]]:
+    """The zoo's own models: name, family, number of parameters (None where drawn at random), what it is."""
+    return [
+        {"name": name, "family": _family(builder), "parameters": _parameters(builder), "about": _about(builder)}
+        for name, builder in _OWN.items()
+    ]
+
+
+def _function(builder: Any) -> Any:
+    return builder.func if isinstance(builder, partial) else builder
+
+
+def _family(builder: Any) -> str:
+    return str(_function(builder).__module__).rpartition(".")[2]
+
+
+def _about(builder: Any) -> str:
+    return (inspect.getdoc(_function(builder)) or "").partition("\n")[0]
+
+
+def _parameters(builder: Any) -> int | None:
+    if "seed" in inspect.signature(builder).parameters:
+        return None
+    with torch.device("meta"):
+        module: nn.Module = builder(INPUT_SHAPE, CLASSES)
+    return sum(parameter.numel() for parameter in module.parameters())

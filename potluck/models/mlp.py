@@ -1,0 +1,38 @@
+"""Fully connected networks: MHAT's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from potluck.models.checks import one_of, sizes
+from potluck.randomness import generator
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+UNITS = (32, 64, 128, 256, 512, 1024)
+"""What MHAT draws the number of units of a layer from (section 4.1)."""
+
+
+def mlp(
+    input_shape: Sequence[int], classes: int, hidden: Sequence[int] = (256, 64), activation: str = "tanh"
+) -> nn.Module:
+    """A fully connected network; by default MHAT's (section 4.1), 256 and 64 units with tanh."""
+    activate = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)]
+    widths = (math.prod(input_shape), *sizes("hidden", hidden))
+    inner = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activate())]
+    return nn.Sequential(nn.Flatten(), *inner, nn.Linear(widths[-1], classes))
+
+
+def random_mlp(input_shape: Sequence[int], classes: int, seed: int | None = None) -> nn.Module:
+    """A fully connected network as MHAT draws them (section 4.1): 2 or 3 layers of 32 to 1024 units with tanh.
+
+    The seed decides the layers, not the weights; without one, torch's own random numbers decide both.
+    """
+    source = None if seed is None else generator(seed, "random mlp")
+    layers = int(torch.randint(2, 4, (), generator=source, device="cpu"))
+    drawn = torch.randint(len(UNITS), (layers,), generator=source, device="cpu").tolist()
+    return mlp(input_shape, classes, hidden=[UNITS[index] for index in drawn])

@@ -1,0 +1,110 @@
+"""Residual networks (He et al., 2016), with the names, shapes and first weights that PyTorch users know."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from potluck.models.checks import image_shape, one_of
+from potluck.models.stem import Stem, first_layers
+
+
+class ResNet(nn.Sequential):
+    """A sequence of named steps: conv1, bn1, relu, maxpool, layer1 … layer4, avgpool, flatten, fc."""
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut."""
+
+    expansion: ClassVar[int] = 1
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = convolution(channels, width, 3, stride)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = convolution(width, width, 3)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU()
+        self.downsample = shortcut(channels, width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.relu(self.bn1(self.conv1(x)))
+        output: Tensor = self.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
+        return output
+
+
+class Bottleneck(nn.Module):
+    """A 3×3 convolution between two of 1×1, beside a shortcut; the 3×3 one takes the stride."""
+
+    expansion: ClassVar[int] = 4
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = convolution(channels, width, 1)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = convolution(width, width, 3, stride)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = convolution(width, width * self.expansion, 1)
+        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.relu = nn.ReLU()
+        self.downsample = shortcut(channels, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.relu(self.bn1(self.conv1(x)))
+        inner = self.relu(self.bn2(self.conv2(inner)))
+        output: Tensor = self.relu(self.bn3(self.conv3(inner)) + self.downsample(x))
+        return output
+
+
+DEPTHS: dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]]] = {
+    10: (BasicBlock, (1, 1, 1, 1)),
+    14: (BasicBlock, (1, 1, 2, 2)),
+    18: (BasicBlock, (2, 2, 2, 2)),
+    22: (BasicBlock, (2, 2, 3, 3)),
+    26: (BasicBlock, (3, 3, 3, 3)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+    101: (Bottleneck, (3, 4, 23, 3)),
+    152: (Bottleneck, (3, 8, 36, 3)),
+}
+"""The blocks of each stage. 10, 14, 22 and 26 are FedIN's (section 5.1)."""
+
+
+def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard") -> ResNet:
+    """A ResNet (He et al., 2016), as in FedIN (section 5.1), DraftFed (section IV) and PerHeFed (appendix A).
+
+    ``stem="small"`` is for small images: a 3×3 convolution that keeps height and width, and no max-pooling.
+    """
+    block, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
+    channels, _, _ = image_shape(f"resnet{depth}", input_shape)
+    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), first_layers(stem, channels, 64), strict=False))
+    before = 64
+    for stage, count in enumerate(blocks):
+        width = 64 * 2**stage
+        strides = [1 if stage == 0 else 2] + [1] * (count - 1)
+        inputs = [before] + [width * block.expansion] * (count - 1)
+        steps[f"layer{stage + 1}"] = nn.Sequential(
+            *(block(channels, width, stride) for channels, stride in zip(inputs, strides, strict=True))
+        )
+        before = width * block.expansion
+    steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(before, classes)}
+    network = ResNet(steps)
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return network
+
+
+def convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps height and width but for its stride."""
+    return nn.Conv2d(channels, width, kernel, stride, padding=kernel // 2, bias=False)
+
+
+def shortcut(channels: int, width: int, stride: int) -> nn.Module:
+    """The input as it is, or projected where the block changes its shape."""
+    if stride == 1 and channels == width:
+        return nn.Identity()
+    return nn.Sequential(convolution(channels, width, 1, stride), nn.BatchNorm2d(width))
