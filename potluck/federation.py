@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,13 +21,17 @@ from potluck.history import History, Row
 from potluck.labels import encode, union
 from potluck.method import Method
 from potluck.metrics import Metrics
-from potluck.participant import Participant
+from potluck.participant import Participant, State
 from potluck.payload import Limits, Payload
 from potluck.randomness import generator
+from potluck.runs.folder import RunFolder
+from potluck.runs.identity import fingerprint, settings_of
 from potluck.samples import Samples, as_inputs, as_pair
 from potluck.server import Server
 
 log = logging.getLogger(__name__)
+
+Callback = Callable[["Federation", list[Row]], None]
 
 Published = tuple[Tensor, np.ndarray[Any, Any] | None]
 
@@ -82,14 +88,15 @@ class Federation:
         self.limits = Limits()
         self.history = History()
         self._joined: dict[str, Tally] | None = None
+        self._kept_in: Path | None = None
 
         published = _published(public)
+        tests = None if test is None else as_pair(test, "test data")
         for participant in self.participants.values():
             participant.join(seed, published)
-        self._check_shapes(published)
-        self._check_fit(published)
-        tests = None if test is None else as_pair(test, "test data")
         self._tests = {name: (p, p.own_test(tests)) for name, p in self.participants.items()}
+        self._check_inputs(published)
+        self._check_fit(published)
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
@@ -99,17 +106,94 @@ class Federation:
     def __repr__(self) -> str:
         return f"Federation({len(self.participants)} participants, {self.method!r}, seed {self.seed})"
 
-    def run(self, rounds: int) -> History:
-        """Plays that many rounds more and returns the history so far."""
-        if rounds < 0:
-            raise SettingsError(f"rounds is {rounds}; expected 0 or more.")
+    def run(
+        self,
+        rounds: int,
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        checkpoint_every: int = 1,
+        callbacks: Iterable[Callback] = (),
+    ) -> History:
+        """Plays that many rounds more and returns the history so far.
+
+        Args:
+            rounds: how many; with ``resume``, how many in all, counting those played before.
+            run_dir: a folder to keep the run in: settings, history, checkpoints, summary.
+            resume: go on with the run that ``run_dir`` holds, if it holds one.
+            checkpoint_every: after how many rounds a checkpoint is written; one is always written at the end.
+            callbacks: called after each round with the federation and the round's rows.
+        """
+        if rounds < 0 or checkpoint_every < 1:
+            raise SettingsError(
+                f"rounds is {rounds} and checkpoint_every {checkpoint_every}; expected at least 0 and at least 1."
+            )
+        if run_dir is None:
+            if resume:
+                raise SettingsError("There is nothing to resume without `run_dir`.")
+            self._run(rounds, list(callbacks))
+            return self.history
+        going_on = self._kept_in == Path(run_dir)
+        with RunFolder(run_dir, resume=resume or going_on) as folder:
+            if not going_on:
+                self._begin(folder)
+            last = rounds if resume else self.history.rounds + rounds
+            self._run(last - self.history.rounds, [self._keeper(folder, last, checkpoint_every), *callbacks])
+            folder.finish(self.history)
+        return self.history
+
+    def _run(self, rounds: int, callbacks: list[Callback]) -> None:
         if self._joined is None:
             self._joined = self._play("join", list(self.participants))
         for _ in range(rounds):
-            self._round(self.history.rounds + 1)
-        return self.history
+            rows = self._round(self.history.rounds + 1)
+            for callback in callbacks:
+                callback(self, rows)
 
-    def _round(self, number: int) -> None:
+    def _begin(self, folder: RunFolder) -> None:
+        """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
+        for participant in self.participants.values():
+            participant.learner.check_keepable(participant.data, participant.name)
+        found = folder.begin(settings_of(self), fingerprint(self))
+        if found is None:
+            folder.history(0)
+            folder.append(self.history.rows())
+        else:
+            number, snapshot = found
+            self.restore(snapshot)
+            self.history = folder.history(number)
+        self._kept_in = folder.path
+
+    def _keeper(self, folder: RunFolder, last: int, every: int) -> Callback:
+        """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
+        identity = fingerprint(self)
+
+        def keep(_: Federation, rows: list[Row]) -> None:
+            folder.append(rows)
+            if self.history.rounds % every == 0 or self.history.rounds == last:
+                folder.save(self.history.rounds, self.snapshot(), identity)
+
+        return keep
+
+    def snapshot(self) -> State:
+        """Everything that lasts between rounds: what a checkpoint holds."""
+        return {
+            "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
+            "participants": {
+                name: {"learner": p.learner.state(), "state": p.state} for name, p in self.participants.items()
+            },
+            "server": self.server.snapshot(),
+        }
+
+    def restore(self, snapshot: State) -> None:
+        """Takes up what ``snapshot`` gave; the next round goes on from there."""
+        self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
+        for name, kept in snapshot["participants"].items():
+            self.participants[name].learner.restore(kept["learner"])
+            self.participants[name].state = kept["state"]
+        self.server.restore(snapshot["server"])
+
+    def _round(self, number: int) -> list[Row]:
         """One round: those chosen do their half, everybody is evaluated, the history grows."""
         self.server.round = number
         for participant in self.participants.values():
@@ -117,7 +201,7 @@ class Federation:
         chosen = self._chosen(number)
         tallies = self._play("round", chosen)
         metrics = self.engine.evaluate(self._tests)
-        self.history.add(self._rows(number, chosen, tallies, metrics))
+        return self.history.add(self._rows(number, chosen, tallies, metrics))
 
     def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, Tally]:
         """Runs one stage at the named participants, from exchange to exchange, until all have ended."""
@@ -171,9 +255,9 @@ class Federation:
         """Counts what was sent, and refuses what must not be read."""
         assert arrival.exchange is not None
         sender, payload = arrival.sender, arrival.exchange.payload
-        tally.bytes_up += payload.size
         tally.seconds = arrival.seconds
         try:
+            tally.bytes_up += payload.size
             if payload.size > self.limits.bytes:
                 raise PayloadError(f"the payload has {payload.size} bytes; the limit is {self.limits.bytes}")
             form(self.server, sender).check(payload)
@@ -213,17 +297,18 @@ class Federation:
         order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
         return sorted(able[index] for index in order[:count].tolist())
 
-    def _check_shapes(self, published: Published | None) -> None:
+    def _check_inputs(self, published: Published | None) -> None:
         """Everybody must read the same kind of inputs: they learn from each other on them."""
         first, *others = self.participants.values()
-        shape = tuple(first.data.x.shape[1:])
+        kind = _kind(first.data.x)
         inputs = [(p.name, p.data.x) for p in others]
+        inputs += [(f"the test data of {name}", test.x) for name, (_, test) in self._tests.items() if test]
         inputs += [("the public data", published[0])] if published else []
         for owner, x in inputs:
-            if tuple(x.shape[1:]) != shape:
+            if _kind(x) != kind:
                 raise DataError(
-                    f"{owner} has inputs of shape {tuple(x.shape[1:])}, {first.name} of shape {shape}; expected one "
-                    f"shape for all. Bring them to one shape before they join."
+                    f"{owner} has inputs of {_kind(x)}, {first.name} of {kind}; expected the same for all. "
+                    f"Convert them before they join."
                 )
 
     def _check_fit(self, published: Published | None) -> None:
@@ -245,6 +330,11 @@ class Federation:
         return Samples({"x": x, **known})
 
 
+def _kind(x: Tensor) -> str:
+    """What must be the same about all inputs: the shape, and whether they are bytes, which are scaled."""
+    return f"shape {tuple(x.shape[1:])}" + (" in bytes" if x.dtype == torch.uint8 else "")
+
+
 def _by_name(participants: Iterable[Participant]) -> dict[str, Participant]:
     found: dict[str, Participant] = {}
     models: dict[int, str] = {}
@@ -253,7 +343,7 @@ def _by_name(participants: Iterable[Participant]) -> dict[str, Participant]:
             raise SettingsError(f"{participant!r} is no Participant.")
         if participant.name in found:
             raise SettingsError(f"Two participants are named {participant.name!r}; names must differ.")
-        if not isinstance(participant.model, str):
+        if participant.built:
             owner = models.setdefault(id(participant.model), participant.name)
             if owner != participant.name:
                 raise SettingsError(

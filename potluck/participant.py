@@ -15,9 +15,9 @@ from potluck.labels import UNLABELLED, Label, LabelSpace, decode, encode, label_
 from potluck.learners.base import Learner
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
+from potluck.models import build
 from potluck.plan import Plan
 from potluck.randomness import derive, generator, seeded
-from potluck.registry import import_object
 from potluck.requests import Job, Predict
 from potluck.samples import Samples, as_inputs, as_pair
 
@@ -30,8 +30,9 @@ class Participant:
 
     Args:
         name: how the others call it; unique in a federation.
-        model: a torch module, anything with ``fit`` and ``predict``, or ``"package.module:callable"``, which is
-            called with ``input_shape`` and ``classes`` where it takes them, under the federation's seed.
+        model: a torch module, or anything with ``fit`` and ``predict``; or what makes one: a callable, or its name as
+            ``"package.module:callable"`` or in ``potluck.models``. It is called with ``input_shape`` and ``classes``
+            where it takes them, under the federation's seed.
         data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays here.
         plan: how it trains.
         test: ``(x, y)`` to evaluate on; by default what the federation publishes.
@@ -68,7 +69,7 @@ class Participant:
         self.data, self.validation = self._split(seed=0)
         self.test = None if test is None else self._own(test, f"{name} (test)")
         self._given_model = model
-        self._learner = None if isinstance(model, str) else self._bring(model)
+        self._learner = None if _makes_models(model) else self._bring(model)
 
         # What the federation hands out at the table.
         self.public: Samples | None = None
@@ -79,6 +80,11 @@ class Participant:
     def __repr__(self) -> str:
         kind = self._given_model if self._learner is None else type(self.model).__name__
         return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
+
+    @property
+    def built(self) -> bool:
+        """Whether the model is there already; a builder's is made when the participant joins a federation."""
+        return self._learner is not None
 
     @property
     def learner(self) -> Learner:
@@ -99,12 +105,14 @@ class Participant:
         return self._given_model if self._learner is None else self._learner.model
 
     def join(self, seed: int, public: tuple[Tensor, np.ndarray[Any, Any] | None] | None) -> None:
-        """Takes a seat in a federation: what comes from the seed is drawn, the public data is at hand."""
-        self.seed = seed
+        """Takes a seat in a federation, with nothing left from another one but a model brought as an object."""
+        self.seed, self.round, self.state = seed, 0, {}
         self.data, self.validation = self._split(seed)
-        if self._learner is None:
+        if _makes_models(self._given_model):
             with seeded(derive(seed, self.name, "initial weights")):
-                self._learner = self._bring(self._build(import_object(self._given_model)))
+                self._learner = self._bring(self._build())
+        else:
+            self._learner = self._bring(self._given_model)
         self.public = None
         if public is not None:
             x, y = public
@@ -137,7 +145,7 @@ class Participant:
         """Probabilities over ``labels``, one row for each input."""
         samples = Samples({"x": as_inputs(x, self.name)})
         job = Job(self.name, Predict(samples), self.learner, samples, self.plan, self.seed, self.round)
-        probabilities: np.ndarray[Any, Any] = self.learner.predict(job, torch.device("cpu")).numpy()
+        probabilities: np.ndarray[Any, Any] = self.learner.predict(job, torch.device("cpu")).float().numpy()
         return probabilities
 
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
@@ -167,14 +175,19 @@ class Participant:
     def _bring(self, model: Any) -> Learner:
         if isinstance(model, nn.Module):
             return Network(model)
-        if hasattr(model, "fit") and hasattr(model, "predict") and not inspect.isclass(model):
+        if hasattr(model, "fit") and hasattr(model, "predict"):
             return Estimator(model, self.labels)
         raise ModelError(
-            f"{self.name}: model is {model!r}; expected a torch module, an object with fit and predict, or "
-            f"'package.module:callable'."
+            f"{self.name}: model is {model!r}; expected a torch module, an object with fit and predict, or a callable "
+            f"(or its name) that makes one."
         )
 
-    def _build(self, build: Any) -> Any:
-        offered = {"input_shape": tuple(self.data.x.shape[1:]), "classes": len(self.labels)}
-        taken = inspect.signature(build).parameters
-        return build(**{name: value for name, value in offered.items() if name in taken})
+    def _build(self) -> Any:
+        return build(self._given_model, tuple(self.data.x.shape[1:]), len(self.labels))
+
+
+def _makes_models(model: Any) -> bool:
+    """Tells a builder from a model: a network and an estimator can be called or not, a builder only called."""
+    if isinstance(model, str) or inspect.isclass(model):
+        return True
+    return callable(model) and not isinstance(model, nn.Module) and not hasattr(model, "fit")

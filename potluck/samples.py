@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from potluck.errors import DataError
-from potluck.labels import UNLABELLED
+from potluck.labels import UNLABELLED, plain_labels
 
 Batch = dict[str, torch.Tensor]
 """What an objective sees of the data: the columns of a few samples."""
@@ -50,6 +50,11 @@ class Samples:
         """Some of the rows, in the order given."""
         return Samples({name: column[rows] for name, column in self.columns.items()})
 
+    def few_of_each(self, count: int = 5) -> Samples:
+        """A few samples of each label: enough to try an estimator out."""
+        rows = [(self.y == label).nonzero().squeeze(1)[:count] for label in range(int(self.y.max()) + 1)]
+        return self.take(torch.cat(rows))
+
     def with_targets(self, targets: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> Samples:
         """These samples with further columns, e.g. what a model should answer on each of them."""
         return Samples({**self.columns, **(targets or {}), **more})
@@ -77,10 +82,13 @@ def as_inputs(x: Any, owner: str) -> torch.Tensor:
     if isinstance(x, torch.Tensor):
         tensor = x.detach().cpu()
     else:
-        array = np.asarray(x)
+        try:
+            array = np.asarray(x, order="C")
+        except ValueError as error:
+            raise DataError(f"{owner}: inputs form no table: {error}.") from error
         if array.dtype.kind not in "fiub":
             raise DataError(f"{owner}: inputs of type {array.dtype}; expected numbers. Encode them first.")
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        tensor = torch.from_numpy(array)
     if tensor.ndim == 0 or len(tensor) == 0:
         raise DataError(f"{owner}: no samples; expected at least one row of inputs.")
     if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
@@ -96,7 +104,7 @@ def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
         if not rows:
             raise DataError(f"{owner}: the Dataset is empty.")
         x: Any = torch.stack([torch.as_tensor(row[0]) for row in rows])
-        y: Any = np.asarray([torch.as_tensor(row[1]).item() for row in rows])
+        y: Any = np.asarray([row[1].item() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
     elif isinstance(data, tuple | list) and len(data) == 2:
         x, y = data
     else:
@@ -107,6 +115,7 @@ def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
         raise DataError(
             f"{owner}: {len(inputs)} inputs but labels of shape {labels.shape}; expected one label for each."
         )
+    labels = plain_labels(labels, owner)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError(f"{owner}: labels hold NaN or infinity. Clean or drop those samples first.")
     return inputs, labels

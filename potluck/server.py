@@ -31,6 +31,7 @@ class Server:
     round: int = 0
     state: State = field(default_factory=dict)
     learners: dict[str, Network] = field(default_factory=dict)
+    _restored: dict[str, State] = field(default_factory=dict)
 
     name = "the server"
 
@@ -44,7 +45,19 @@ class Server:
         if name not in self.learners:
             with seeded(derive(self.seed, self.name, name, "initial weights")):
                 self.learners[name] = Network(build())
+            if name in self._restored:
+                self.learners[name].restore(self._restored.pop(name))
         return self.learners[name]
+
+    def snapshot(self) -> State:
+        """What a checkpoint must keep of the server."""
+        kept = {name: learner.state() for name, learner in self.learners.items()}
+        return {"state": self.state, "learners": {**self._restored, **kept}}
+
+    def restore(self, snapshot: State) -> None:
+        """Takes up what ``snapshot`` gave. Models are built, and restored, when next asked for."""
+        self.state = snapshot["state"]
+        self.learners, self._restored = {}, dict(snapshot["learners"])
 
     def generator(self, purpose: str) -> Any:
         """Random numbers of the server, this round, this purpose."""

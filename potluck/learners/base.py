@@ -45,6 +45,18 @@ class Learner(ABC):
     def predict(self, job: Job, device: torch.device) -> Tensor:
         """Answers Predict."""
 
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must keep of it: tensors and plain values, in dicts and lists."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes up what ``state`` gave."""
+
+    @abstractmethod
+    def check_keepable(self, samples: Samples, owner: str) -> None:
+        """Raises ModelError unless the learner can be kept in a checkpoint; called before any training."""
+
     def tap(self, job: Job, device: torch.device) -> dict[str, Tensor]:
         """Answers Tap."""
         raise ModelError(f"{job.owner}: {type(self.model).__name__} has no layers to look into.")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from potluck.errors import ModelError
 from potluck.labels import LabelSpace, decode
+from potluck.learners import keeping
 from potluck.learners.base import Fitted, Learner
 from potluck.objectives import cross_entropy
 from potluck.plan import Plan
@@ -30,6 +31,7 @@ class Estimator(Learner):
     def __init__(self, model: Any, labels: LabelSpace) -> None:
         self.model = model
         self.labels = labels
+        self._types: list[str] = []
 
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
         """An estimator finds its classes when it is fitted: nothing can be wrong before."""
@@ -49,6 +51,16 @@ class Estimator(Learner):
             except ValueError as error:
                 raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
+
+    def state(self) -> dict[str, Any]:
+        return {"estimator": keeping.dump(self.model)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.model = keeping.load(state["estimator"], self.model, self._types)
+
+    def check_keepable(self, samples: Samples, owner: str) -> None:
+        few = samples.few_of_each()
+        self._types = keeping.try_out(self.model, _rows(few.x), decode(few.y, self.labels), owner)
 
     def predict(self, job: Job, device: torch.device) -> Tensor:
         """Probabilities over the participant's labels; all on one label where the estimator names only that."""

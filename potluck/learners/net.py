@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -21,12 +22,12 @@ class Net:
 
     def __call__(self, x: Tensor) -> Tensor:
         """What the whole network makes of a batch: logits."""
-        return self._call(self._module, "", x)
+        return self._call(self._module, x)
 
     def part(self, names: str | Sequence[str], x: Tensor) -> Tensor:
         """What one named submodule, or several in a row, make of a batch of inner features."""
         for name in [names] if isinstance(names, str) else names:
-            x = self._call(submodule(self._module, name), f"{name}.", x)
+            x = self._call(submodule(self._module, name), x)
         return x
 
     def taps(self, x: Tensor, at: Sequence[str]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -41,12 +42,19 @@ class Net:
         own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
         return own if self._tensors is None else {name: self._tensors[name] for name in own}
 
-    def _call(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
+    def _call(self, module: nn.Module, x: Tensor) -> Tensor:
         if self._tensors is None:
             output: Tensor = module(x)
             return output
-        mine = {name.removeprefix(prefix): t for name, t in self._tensors.items() if name.startswith(prefix)}
-        return functional_call(module, mine, (x,))  # type: ignore[no-any-return]
+        mine = self._tensors if module is self._module else self._inside(module)
+        return functional_call(module, dict(mine), (x,))  # type: ignore[no-any-return]
+
+    def _inside(self, part: nn.Module) -> dict[str, Tensor]:
+        """The tensors of a part, under its own names; a tensor that parts share is known under its first name."""
+        assert self._tensors is not None
+        first = {id(t): name for name, t in chain(self._module.named_parameters(), self._module.named_buffers())}
+        own = chain(part.named_parameters(remove_duplicate=False), part.named_buffers(remove_duplicate=False))
+        return {name: self._tensors[first[id(t)]] for name, t in own}
 
 
 @dataclass(frozen=True, eq=False)

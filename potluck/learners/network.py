@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EVALUATION_BATCH = 1024
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 
-OptimizerState = dict[str, dict[str, Tensor]]
+OptimizerState = dict[str, dict[str, Any]]
 """Parameter name → what the optimizer remembers of it, under torch's own names."""
 
 
@@ -37,15 +37,27 @@ class Network(Learner):
     def __init__(self, module: nn.Module) -> None:
         self.model = module
         self.optimizer_state: OptimizerState = {}
+        self._optimizer_kind = ""
 
     @property
     def dtype(self) -> torch.dtype:
         """The precision the network computes in."""
         return next((p.dtype for p in self.model.parameters() if p.is_floating_point()), torch.float32)
 
+    @property
+    def _device(self) -> torch.device:
+        return next((tensor.device for tensor in self.tensors().values()), torch.device("cpu"))
+
     def trainable(self) -> dict[str, nn.Parameter]:
         """The parameters that training changes."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raises ModelError unless these are names of trainable parameters."""
+        own = self.trainable()
+        for name in names:
+            if name not in own:
+                raise ModelError(f"The model has no trainable parameter {name!r}.{nearest(name, own)}")
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter and buffer, each once: what engines stack."""
@@ -82,7 +94,7 @@ class Network(Learner):
         self.model.eval()
         try:
             with torch.no_grad(), seeded(0):
-                output = self.model(plan.inputs(samples.x[:2], self.dtype))
+                output = self.model(plan.inputs(samples.x[:2].to(self._device), self.dtype))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise ModelError(f"{owner}: {kind} cannot read inputs of shape {shape}: {error}") from error
         found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -97,6 +109,7 @@ class Network(Learner):
         """One optimizer step after the other, as in any PyTorch loop."""
         work, module = job.work, self.model.to(device)
         assert isinstance(work, Fit)
+        self.check_names(work.mask)
         set_mode(module, work.frozen_norms)
         net, parameters = Net(module), self.trainable()
         given, mask = on_device(work.given, module, device), on_device(work.mask, module, device)
@@ -119,7 +132,7 @@ class Network(Learner):
                 combined = work.rule(gradients, given) if work.rule else add_up(gradients)
                 self._step(optimizer, combined, mask, job.plan, step.lr)
         if job.keep_optimizer:
-            self.optimizer_state = self._remember(optimizer)
+            self.remember(job.plan, self._memory(optimizer))
         if not losses:
             return Fitted(steps=0)
         table = torch.stack([torch.stack(row) for row in losses]).cpu()
@@ -141,6 +154,16 @@ class Network(Learner):
                     parts[name].append(output.cpu())
         return {name: torch.cat(outputs) for name, outputs in parts.items()}
 
+    def check_keepable(self, samples: Samples, owner: str) -> None:
+        """Weights are tensors, and tensors can always be kept."""
+
+    def state(self) -> dict[str, Any]:
+        return {"weights": self.weights(), "optimizer": self.optimizer_state, "kind": self._optimizer_kind}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.load(state["weights"])
+        self.optimizer_state, self._optimizer_kind = state["optimizer"], state["kind"]
+
     def _forward(self, job: Job, device: torch.device) -> Iterator[Tensor]:
         module = self.model.to(device).eval()
         with torch.no_grad():
@@ -151,17 +174,23 @@ class Network(Learner):
     def _optimizer(self, job: Job) -> torch.optim.Optimizer:
         parameters = self.trainable()
         optimizer = make_optimizer(job.plan, list(parameters.values()))
-        if job.keep_optimizer:
-            for name, parameter in parameters.items():
-                kept = self.optimizer_state.get(name, {})
-                # A step count is a single number, which torch wants on the CPU.
-                optimizer.state[parameter] = {
-                    key: value.to(parameter.device, copy=True) if value.ndim else value.clone()
-                    for key, value in kept.items()
-                }
+        for name, kept in self.remembered(job).items():
+            # Torch wants step counts, single numbers, on the CPU.
+            optimizer.state[parameters[name]] = {
+                key: value.to(parameters[name].device) if isinstance(value, Tensor) and value.ndim else value
+                for key, value in copy.deepcopy(kept).items()
+            }
         return optimizer
 
-    def _remember(self, optimizer: torch.optim.Optimizer) -> OptimizerState:
+    def remember(self, plan: Plan, state: OptimizerState) -> None:
+        """Keeps what an optimizer knows for the next training with the same kind of optimizer."""
+        self.optimizer_state, self._optimizer_kind = state, str(plan.optimizer)
+
+    def remembered(self, job: Job) -> OptimizerState:
+        """What the optimizer of a training should know from earlier ones; nothing, if it starts anew."""
+        return self.optimizer_state if job.keep_optimizer and self._optimizer_kind == str(job.plan.optimizer) else {}
+
+    def _memory(self, optimizer: torch.optim.Optimizer) -> OptimizerState:
         return {name: dict(optimizer.state[p]) for name, p in self.trainable().items() if optimizer.state[p]}
 
     def _step(
@@ -229,6 +258,8 @@ def make_optimizer(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Op
         return torch.optim.Adam(parameters, lr=plan.lr, weight_decay=plan.weight_decay)
     if plan.optimizer == "adamw":
         return torch.optim.AdamW(parameters, lr=plan.lr, weight_decay=plan.weight_decay)
-    made = plan.optimizer(parameters, lr=plan.lr)
-    assert isinstance(made, torch.optim.Optimizer)
+    more = {name: value for name in ("momentum", "weight_decay") if (value := getattr(plan, name))}
+    made = plan.optimizer(parameters, lr=plan.lr, **more)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise ModelError(f"The plan's optimizer made a {type(made).__name__}; expected a torch optimizer.")
     return made

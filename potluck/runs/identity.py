@@ -1,0 +1,99 @@
+"""What a federation is: in words for people, and in checksums so that no other one takes up its checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from potluck.runs.checkpoint import Fingerprint
+from potluck.samples import Samples
+
+if TYPE_CHECKING:
+    from potluck.federation import Federation
+    from potluck.participant import Participant
+
+LIBRARIES = ("potluck", "torch", "numpy", "scikit-learn", "safetensors", "skops")
+
+
+def settings_of(federation: Federation) -> dict[str, Any]:
+    """The settings as run."""
+    return {
+        "method": {"name": type(federation.method).__name__, **federation.method.model_dump(mode="json", fallback=str)},
+        "seed": federation.seed,
+        "engine": type(federation.engine).__name__.lower(),
+        "device": str(federation.engine.device),
+        "participation": federation.participation,
+        "keep_optimizer": federation.keep_optimizer,
+        "public_samples": federation.server.public_size,
+        "participants": [_participant(p) for p in federation.participants.values()],
+        "versions": {name: _version(name) for name in LIBRARIES},
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+    }
+
+
+def fingerprint(federation: Federation) -> Fingerprint:
+    """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
+    settings = settings_of(federation)
+    names = ("method", "seed", "participation", "keep_optimizer", "participants")
+    found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
+    data = [p.data for p in federation.participants.values()]
+    tests = [test for _, test in federation._tests.values() if test is not None]
+    found["participants' data"] = _samples(data)
+    found["test data"] = _samples(tests)
+    found["public data"] = _samples([federation.server.public] if federation.server.public else [])
+    return found
+
+
+def _participant(participant: Participant) -> dict[str, Any]:
+    model = participant.model
+    return {
+        "name": participant.name,
+        "model": f"{type(model).__module__}.{type(model).__qualname__}",
+        "parameters": _shapes(participant) if participant.learner.shows_layers else _settings(model),
+        "plan": participant.plan.model_dump(mode="json", fallback=_name),
+        "labels": list(participant.labels),
+        "samples": len(participant.data),
+        "weight": participant.weight,
+    }
+
+
+def _shapes(participant: Participant) -> str:
+    """A checksum of names and shapes: long for people, but what must be the same."""
+    shapes = {name: list(entry.shape) for name, entry in participant.model.state_dict().items()}
+    return _text(json.dumps(shapes))
+
+
+def _settings(estimator: Any) -> str:
+    """An estimator's settings, where it tells them."""
+    return str(estimator.get_params()) if hasattr(estimator, "get_params") else ""
+
+
+def _name(thing: Any) -> str:
+    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _samples(parts: list[Samples]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        for name, column in sorted(part.columns.items()):
+            digest.update(f"{name} {tuple(column.shape)} {column.dtype}".encode())
+            digest.update(column.contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
