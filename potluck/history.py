@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -29,14 +30,17 @@ class History:
     """Rows with round, participant, accuracy, loss, bytes_up, bytes_down, seconds, and what the method adds."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._rows = list(rows)
+        self._rows: list[Row] = []
+        self.add(rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Appends the rows of one round."""
-        self._rows.extend(rows)
+    def add(self, rows: Iterable[Row]) -> list[Row]:
+        """Appends the rows of one round, as they can be written: a number that is not finite becomes None."""
+        plain = [{name: _writable(value) for name, value in row.items()} for row in rows]
+        self._rows.extend(plain)
+        return plain
 
     def rows(self) -> list[Row]:
         """All rows, as plain dicts."""
@@ -115,6 +119,10 @@ class History:
     def _totals(self) -> tuple[str, str, str]:
         up, down = self.bytes()
         return readable_bytes(up), readable_bytes(down), f"{sum(row['seconds'] for row in self._rows):.1f}"
+
+
+def _writable(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def readable_bytes(count: float) -> str:

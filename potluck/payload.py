@@ -52,8 +52,10 @@ class Payload:
 
     def __post_init__(self) -> None:
         for name, tensor in self.tensors.items():
-            if not isinstance(name, str) or name == "__metadata__":
-                raise PayloadError(f"A tensor is named {name!r}; expected a string other than '__metadata__'.")
+            if not isinstance(name, str) or name == "__metadata__" or not name.isprintable():
+                raise PayloadError(f"A tensor is named {name!r}; expected printable text other than '__metadata__'.")
+            if not isinstance(tensor, torch.Tensor):
+                raise PayloadError(f"{name!r} is a {type(tensor).__name__}; expected a tensor. Plain values are facts.")
             if tensor.dtype not in _DTYPES:
                 known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
                 raise PayloadError(f"Tensor {name!r} is {tensor.dtype}; expected one of {known}.")
@@ -98,26 +100,30 @@ class Payload:
         if len(data) > limits.bytes:
             raise PayloadError(f"The payload has {len(data)} bytes; the limit is {limits.bytes}.")
         try:
-            payload = Payload(load(data), _read_facts(data, limits))
+            facts = _read_facts(data, limits)
+            payload = Payload(load(data), facts)
             payload.check_finite()
         except PayloadError:
             raise
         except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise PayloadError(f"The payload is damaged: {error}.") from error
-        if len(payload.tensors) > limits.tensors:
-            raise PayloadError(f"The payload has {len(payload.tensors)} tensors; the limit is {limits.tensors}.")
         return payload
 
     def check_finite(self) -> None:
         """Refuses NaN and infinity, which one sender could use to spoil everybody's mean."""
+        _ = self._facts  # as JSON, which has neither
         for name, tensor in self.tensors.items():
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
 
 
 def _read_facts(data: bytes, limits: Limits) -> dict[str, Any]:
+    """The facts, and the limits kept, from the header alone: no tensor is read yet."""
     length = int.from_bytes(data[:8], "little")
-    metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+    header = json.loads(data[8 : 8 + length])
+    metadata = header.pop("__metadata__", None) or {}
+    if len(header) > limits.tensors:
+        raise PayloadError(f"The payload has {len(header)} tensors; the limit is {limits.tensors}.")
     text = metadata.get("facts", "{}")
     if set(metadata) - {"facts"}:
         raise PayloadError(f"The payload has metadata nobody asked for: {sorted(set(metadata) - {'facts'})}.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, ImportString
+from pydantic import Field, ImportString, model_validator
 
 from potluck.settings import Settings
 
@@ -27,11 +27,12 @@ SCHEDULES: dict[str, Schedule] = {
 class Plan(Settings):
     """How a participant trains a network. An estimator trains in its own way and ignores it.
 
-    ``optimizer`` is one of the names, or anything that makes a torch optimizer from parameters and ``lr``
-    (``torch.optim.RMSprop``, or ``"package.module:name"``). ``epochs=0`` trains nothing. A last batch of a
-    single sample joins the batch before it, since BatchNorm cannot train on one sample. ``transform`` turns
-    a batch of inputs into what the model reads, in training and prediction (by default bytes are divided by
-    255); ``augment`` changes a batch with the generator it is given, in training only.
+    ``optimizer`` is one of the names, or anything that makes a torch optimizer from parameters and ``lr`` (and
+    ``momentum`` and ``weight_decay`` where set): ``torch.optim.RMSprop``, or ``"package.module:name"``.
+    ``epochs=0`` trains nothing. A last batch of a single sample joins the batch before it, since BatchNorm cannot
+    train on one sample. ``schedule`` changes the rate in the course of a training. ``clip`` bounds the norm of the
+    gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction (by default
+    bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
     """
 
     optimizer: Literal["sgd", "adam", "adamw"] | Callable[..., torch.optim.Optimizer] | Imported = "adam"
@@ -44,6 +45,12 @@ class Plan(Settings):
     clip: float | None = Field(None, gt=0)
     transform: Callable[[torch.Tensor], torch.Tensor] | Imported | None = None
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | Imported | None = None
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Plan:
+        if self.momentum and self.optimizer in ("adam", "adamw"):
+            raise ValueError(f"momentum = {self.momentum!r} with {self.optimizer!r}, which has its own; leave it out")
+        return self
 
     def but(self, **changes: Any) -> Plan:
         """This plan with some settings changed; those that are None stay as they are."""

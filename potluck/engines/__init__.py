@@ -5,23 +5,22 @@ An engine never names a method; a method never names an engine; the results agre
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
 from potluck.engines.batched import Batched
 from potluck.engines.local import LocalEngine
+from potluck.engines.rehearsal import Rehearsal
 from potluck.engines.serial import Serial
 from potluck.errors import SettingsError, nearest
 
-EngineName = Literal["auto", "serial", "batched"]
-
-__all__ = ["Batched", "EngineName", "LocalEngine", "Serial", "make_engine", "pick_device"]
+__all__ = ["Batched", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
 
 
 def make_engine(name: str, device: str) -> LocalEngine:
     """The engine of that name. "auto" is batched, which runs alone what it cannot stack."""
     engines: dict[str, type[LocalEngine]] = {"auto": Batched, "batched": Batched, "serial": Serial}
+    if name == "rehearsal":  # not for results, so not among the names on offer
+        return Rehearsal(pick_device(device))
     if name not in engines:
         raise SettingsError(f"There is no engine {name!r}.{nearest(name, engines)}")
     return engines[name](pick_device(device))

@@ -29,7 +29,7 @@ def likeness(job: Job) -> Hashable | None:
         return (*shared, tuple(job.work.at), len(job.samples), _columns({"x": job.samples.x}))
     if job.plan.optimizer not in STACKABLE_OPTIMIZERS:
         return None
-    work, remembered = job.work, job.learner.optimizer_state if job.keep_optimizer else {}
+    work = job.work
     return (
         *shared,
         work.objectives,
@@ -41,7 +41,7 @@ def likeness(job: Job) -> Hashable | None:
         _tree(work.mask),
         tuple(work.draws.items()),
         job.keep_optimizer,
-        tuple(sorted(remembered)),
+        tuple(sorted(job.learner.remembered(job))),
     )
 
 

@@ -81,6 +81,7 @@ class Training:
         assert isinstance(work, Fit)
         self.jobs, self.device, self.work, self.plan = jobs, device, work, jobs[0].plan
         self.networks = networks(jobs)
+        self.networks[0].check_names(work.mask)
         self.dtype = self.networks[0].dtype
         self.skeleton = copy.deepcopy(self.networks[0].model).to(device)
         set_mode(self.skeleton, self.work.frozen_norms)
@@ -170,8 +171,7 @@ class Training:
 
     def _moments(self, name: str) -> Moments:
         def remembered(job: Job, network: Network) -> Moments:
-            kept = network.optimizer_state.get(name) if job.keep_optimizer else None
-            return kept or fresh(self.plan, network.trainable()[name].detach())
+            return network.remembered(job).get(name) or fresh(self.plan, network.trainable()[name].detach())
 
         each = [remembered(job, network) for job, network in zip(self.jobs, self.networks, strict=True)]
         return {key: torch.stack([moments[key].to(self.device) for moments in each]) for key in each[0]}
@@ -183,11 +183,12 @@ class Training:
                 for name, tensor in network.tensors().items():
                     tensor.copy_(stacks[name][index])
             if job.keep_optimizer:
-                network.optimizer_state = {
+                memory = {
                     name: {key: value[index].to("cpu", copy=True) for key, value in moments.items()}
                     for name, moments in self.moments.items()
                     if moments
                 }
+                network.remember(self.plan, memory)
 
 
 class StackedGiven:

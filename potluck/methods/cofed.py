@@ -53,8 +53,8 @@ class CoFED(Method):
         if self.class_weighted:
             both = both.with_targets(weight=inverse_frequency(both.y))
         plan = me.plan.but(batch_size=self.update_batch_size, epochs=self.update_epochs)
-        yield Fit(on=both, plan=plan)
-        return {"received": len(received)}
+        fitted = yield Fit(on=both, plan=plan)
+        return {"received": len(received), "weighted": fitted.weighted}
 
     @exchange(lambda self, server, sender: Form(facts={"labels": list}))
     def labels(self, server: Server, answers: Answers) -> Payload:

@@ -79,7 +79,7 @@ def test_the_order_of_the_participants_changes_nothing(method, engine):
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_adam_that_remembers_across_rounds_agrees(optimizer):
-    plan = PLAN.but(optimizer=optimizer, lr=0.01, weight_decay=0.01)
+    plan = PLAN.but(optimizer=optimizer, momentum=0.0, lr=0.01, weight_decay=0.01)
     runs = [
         play(Local(), alike(), engine, plan=plan, rounds=3, keep_optimizer=True) for engine in ("serial", "batched")
     ]

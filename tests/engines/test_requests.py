@@ -131,8 +131,8 @@ def test_fit_agrees(work_of, monkeypatch):
 
 PLANS = {
     "plain sgd": PLAN.but(momentum=0.0, weight_decay=0.0),
-    "adam": PLAN.but(optimizer="adam"),
-    "adamw": PLAN.but(optimizer="adamw"),
+    "adam": PLAN.but(optimizer="adam", momentum=0.0),
+    "adamw": PLAN.but(optimizer="adamw", momentum=0.0),
     "clipping": PLAN.but(clip=0.1),
     "cosine": PLAN.but(schedule="cosine"),
     "augmentation": PLAN.but(augment=lambda x, g: x + torch.rand(x.shape, generator=g).to(x.dtype)),

@@ -1,0 +1,62 @@
+"""The commands, and what they have in common: one console, and mistakes told plainly instead of tracebacks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from potluck.cli import catalog, demo, new, run
+from potluck.errors import PotluckError
+
+
+class Plainly(TyperGroup):
+    """A traceback is for bugs: what a user can mend is said in words."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PotluckError as error:
+            Console(stderr=True).print(f"[bold red]Error:[/] {_plain(error)}", highlight=False, soft_wrap=True)
+            raise typer.Exit(2) from error
+
+
+def _plain(error: PotluckError) -> str:
+    return str(error).replace("[", r"\[")
+
+
+app = typer.Typer(
+    cls=Plainly,
+    help="Potluck: federated learning where everyone brings their own model.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from potluck import __version__
+
+        typer.echo(f"potluck {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Federated learning where everyone brings their own model."""
+
+
+app.command("demo")(demo.demo)
+app.command("run")(run.run)
+app.command("check")(run.check)
+app.command("new")(new.new)
+app.command("methods")(catalog.methods)
+app.command("models")(catalog.models)
+app.command("data")(catalog.data)

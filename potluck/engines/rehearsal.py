@@ -1,0 +1,27 @@
+"""A rehearsal: everything happens but the training, so that one sees beforehand what would travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from potluck.engines.local import answer_alone
+from potluck.engines.serial import Serial
+from potluck.learners.base import Fitted
+from potluck.learners.network import Network
+from potluck.requests import Fit, Job
+
+
+class Rehearsal(Serial):
+    """Networks stay as they are; estimators, which cannot answer unfitted, are fitted on a few samples."""
+
+    def answer(self, jobs: Sequence[Job]) -> list[Any]:
+        return [self._answer(job) for job in jobs]
+
+    def _answer(self, job: Job) -> Any:
+        if not isinstance(job.work, Fit):
+            return answer_alone(job, self.device)
+        if isinstance(job.learner, Network):
+            return Fitted(steps=0)
+        return answer_alone(replace(job, samples=job.samples.few_of_each()), self.device)

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
+from potluck.learners.base import Fitted
+from potluck.learners.estimator import Estimator
+from potluck.objectives import cross_entropy, hard_and_soft
+from potluck.randomness import derive
+from potluck.requests import Job
+
+CPU = torch.device("cpu")
+LABELS = ("ant", "bee", "cat")
+SAMPLES = Samples({"x": torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), "y": torch.arange(30) % 2})
+
+
+class Recorder:
+    """An estimator that only notes what it was given."""
+
+    def fit(self, x, y):
+        self.x, self.y = x, y
+
+    def predict(self, x):
+        return [self.y[0]] * len(x)
+
+
+class Torn:
+    """An estimator that fails."""
+
+    random_state = None
+
+    def get_params(self):
+        return {"random_state": self.random_state}
+
+    def set_params(self, random_state):
+        self.random_state = random_state
+
+    def fit(self, x, y):
+        raise ValueError("no peace")
+
+    def predict(self, x):
+        raise ValueError("no peace")
+
+
+def fit(model, samples=SAMPLES, seed=1, work=None, labels=LABELS):
+    learner = Estimator(model, labels)
+    return learner, learner.fit(Job("clinic", work or Fit(), learner, samples, Plan(), seed, 1), CPU)
+
+
+def predict(learner, x, **settings):
+    samples = Samples({"x": x})
+    return learner.predict(Job("clinic", Predict(samples, **settings), learner, samples, Plan(), 1, 1), CPU)
+
+
+def test_an_estimator_sees_rows_of_numbers_and_its_owners_labels():
+    learner, fitted = fit(Recorder())
+    np.testing.assert_array_equal(learner.model.x, SAMPLES.x.numpy())
+    assert learner.model.y.tolist() == ["ant", "bee"] * 15
+    assert fitted == Fitted(steps=1)
+
+
+def test_images_become_rows():
+    images = Samples({"x": torch.arange(48).reshape(2, 2, 3, 4), "y": torch.tensor([0, 1])})
+    learner, _ = fit(Recorder(), images)
+    np.testing.assert_array_equal(learner.model.x, np.arange(48).reshape(2, 24))
+    forest, _ = fit(DecisionTreeClassifier(), images)
+    assert predict(forest, images.x).argmax(dim=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(4),
+        make_pipeline(StandardScaler(), RandomForestClassifier(4)),
+        BaggingClassifier(DecisionTreeClassifier(splitter="random"), 3),
+    ],
+    ids=["alone", "in a pipeline", "nested"],
+)
+def test_what_is_left_to_chance_comes_from_the_seed(model):
+    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(5))
+
+    def after(seed):
+        return predict(fit(model, seed=seed)[0], x)
+
+    np.random.seed(1)
+    first, second = after(1), after(2)
+    np.random.seed(2)
+    assert torch.equal(after(1), first)
+    assert not torch.equal(first, second)
+
+
+def states(model):
+    return {name: value for name, value in model.get_params().items() if name.endswith("random_state")}
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(2), BaggingClassifier(DecisionTreeClassifier(), 2)])
+def test_a_free_random_state_is_free_again_after_training(model):
+    before = states(model)
+    assert set(before.values()) == {None}
+    fit(model)
+    assert states(model) == before
+
+
+def test_a_random_state_of_ones_own_is_kept():
+    forest = RandomForestClassifier(4, random_state=7)
+    alone = RandomForestClassifier(4, random_state=7).fit(SAMPLES.x.numpy(), np.array(LABELS)[SAMPLES.y.numpy()])
+    learner, _ = fit(forest)
+    assert forest.random_state == 7
+    np.testing.assert_allclose(predict(learner, SAMPLES.x)[:, :2], alone.predict_proba(SAMPLES.x.numpy()), rtol=1e-6)
+
+
+def test_the_random_state_is_that_of_the_job():
+    forest = RandomForestClassifier(4, random_state=derive(3, "estimator") % 2**32)
+    forest.fit(SAMPLES.x.numpy(), np.array(LABELS)[SAMPLES.y.numpy()])
+    learner, _ = fit(RandomForestClassifier(4), seed=3)
+    np.testing.assert_allclose(predict(learner, SAMPLES.x)[:, :2], forest.predict_proba(SAMPLES.x.numpy()), rtol=1e-6)
+
+
+def test_a_failure_says_whose_it_was_and_frees_the_random_state():
+    model = Torn()
+    with pytest.raises(ModelError, match="clinic: Torn could not be fitted: no peace"):
+        fit(model)
+    assert model.random_state is None
+
+
+def test_one_class_alone_may_be_too_few():
+    with pytest.raises(ModelError, match=r"clinic: LogisticRegression could not be fitted: .*class"):
+        fit(LogisticRegression(), SAMPLES.with_targets(y=torch.zeros(30, dtype=torch.int64)))
+
+
+OVERLAP = Samples(
+    {
+        "x": torch.zeros(4, 1),
+        "y": torch.tensor([0, 0, 0, 1]),
+        "weight": torch.tensor([1.0, 1.0, 1.0, 9.0]),
+    }
+)
+
+
+def test_weights_count_where_the_estimator_takes_them():
+    learner, fitted = fit(DecisionTreeClassifier(), OVERLAP)
+    assert fitted.weighted
+    torch.testing.assert_close(predict(learner, torch.zeros(1, 1)), torch.tensor([[0.25, 0.75, 0.0]]))
+
+
+@pytest.mark.parametrize("model", [KNeighborsClassifier(4), make_pipeline(GaussianNB()), Recorder()])
+def test_weights_that_cannot_count_are_noted(model):
+    assert not fit(model, OVERLAP)[1].weighted
+
+
+def test_without_weights_nothing_is_amiss():
+    assert fit(KNeighborsClassifier(4))[1].weighted
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        Fit(hard_and_soft),
+        Fit([cross_entropy, cross_entropy]),
+        Fit(mask={"weight": torch.ones(1)}),
+        Fit(rule=lambda gradients, given: gradients[0]),
+    ],
+    ids=["objective", "objectives", "mask", "rule"],
+)
+def test_what_needs_gradients_is_refused(work):
+    with pytest.raises(ModelError, match="clinic: GaussianNB cannot be trained with gradients"):
+        fit(GaussianNB(), work=work)
+
+
+def test_there_are_no_logits_and_no_layers():
+    learner, _ = fit(GaussianNB())
+    with pytest.raises(ModelError, match="clinic: GaussianNB has no logits"):
+        predict(learner, SAMPLES.x, logits=True)
+    with pytest.raises(ModelError, match="clinic: GaussianNB has no layers to look into"):
+        learner.tap(Job("clinic", Tap(SAMPLES, at=["0"]), learner, SAMPLES, Plan(), 1, 1), CPU)
+    assert not learner.shows_layers
+
+
+def test_classes_missing_in_the_data_have_no_probability():
+    learner, _ = fit(GaussianNB(), SAMPLES.with_targets(y=2 * SAMPLES.y))
+    found = predict(learner, SAMPLES.x)
+    assert found.shape == (30, 3)
+    assert found[:, 1].abs().max() == 0
+    np.testing.assert_allclose(found[:, [0, 2]], learner.model.predict_proba(SAMPLES.x.numpy()), rtol=1e-6)
+
+
+def test_without_probabilities_all_is_on_the_label_named():
+    learner, _ = fit(LinearSVC())
+    found = predict(learner, SAMPLES.x)
+    assert found.sum(dim=1).unique().tolist() == [1]
+    assert np.array(LABELS)[found.argmax(dim=1)].tolist() == learner.model.predict(SAMPLES.x.numpy()).tolist()
+
+
+def test_integer_labels_stay_integers():
+    learner, _ = fit(Recorder(), labels=(3, 5, 9))
+    assert learner.model.y.tolist() == [3, 5] * 15
+    assert predict(learner, SAMPLES.x[:2]).tolist() == [[1, 0, 0], [1, 0, 0]]
+
+
+def test_training_again_starts_from_scratch():
+    learner, _ = fit(GaussianNB())
+    learner.fit(Job("clinic", Fit(), learner, SAMPLES.with_targets(y=1 - SAMPLES.y), Plan(), 1, 1), CPU)
+    turned, _ = fit(GaussianNB(), SAMPLES.with_targets(y=1 - SAMPLES.y))
+    assert torch.equal(predict(learner, SAMPLES.x), predict(turned, SAMPLES.x))
+
+
+def test_samples_without_a_label_are_not_taken_for_labelled_ones():
+    some = Samples({"x": SAMPLES.x, "y": SAMPLES.y.where(torch.arange(30) > 5, -1)})
+    try:
+        learner, _ = fit(Recorder(), some)
+    except PotluckError:
+        return
+    assert "cat" not in learner.model.y

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from potluck.metrics import NOTHING, measure
+
+
+def test_metrics_are_what_they_are_by_hand():
+    said_0_1_2_0_1 = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
+    found = measure(said_0_1_2_0_1, torch.tensor([0, 1, 1, 2, 1]))
+    assert found["accuracy"] == pytest.approx(3 / 5)
+    assert found["loss"] == pytest.approx(-sum(map(math.log, (0.7, 0.8, 0.3, 0.1, 0.7))) / 5)
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)
+    assert found["balanced_accuracy"] == pytest.approx((1 + 2 / 3 + 0) / 3)
+
+
+def test_a_label_without_probability_costs_much_but_not_everything():
+    assert measure(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([1, 0]))["loss"] == pytest.approx(
+        (-math.log(1e-12) - math.log(0.5)) / 2
+    )
+
+
+def test_labels_without_probabilities_have_no_loss():
+    found = measure(torch.eye(3)[[0, 1, 1]], torch.tensor([0, 1, 2]))
+    assert found["loss"] is None
+    assert found["accuracy"] == pytest.approx(2 / 3)
+
+
+def test_answers_that_never_occur_are_wrong_and_raise_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = measure(torch.tensor([[0.9, 0.1, 0.0], [0.1, 0.0, 0.9]]), torch.tensor([0, 0]))
+    assert found["accuracy"] == found["balanced_accuracy"] == 0.5
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 0) / 2)
+
+
+def test_no_test_data_gives_the_same_metrics_as_none():
+    assert NOTHING.keys() == measure(torch.tensor([[0.5, 0.5]]), torch.tensor([0])).keys()
+    assert set(NOTHING.values()) == {None}

@@ -1,0 +1,314 @@
+"""What travels: sizes are exact, reading gives back what was written, and nothing bad gets through."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from potluck import Form, Like, Limits, Payload, PayloadError
+
+DTYPES = [
+    torch.int64,
+    torch.float64,
+    torch.float32,
+    torch.int32,
+    torch.bfloat16,
+    torch.float16,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+]
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+facts = st.dictionaries(st.text(max_size=6), plain, max_size=4)
+names = st.text(max_size=12).filter(lambda name: name != "__metadata__" and name.isprintable())
+
+
+@st.composite
+def tensors(draw):
+    """A tensor of any dtype and shape, with any finite bits in it."""
+    dtype, shape = draw(st.sampled_from(DTYPES)), draw(st.lists(st.integers(0, 4), max_size=3))
+    random = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    values = torch.randint(0, 256, (*shape, dtype.itemsize), dtype=torch.uint8, generator=random)
+    if dtype is torch.bool:
+        return values.reshape(shape) < 128
+    found = values.view(dtype).reshape(shape)
+    return found.nan_to_num(0.5, 1.0, -1.0) if dtype.is_floating_point else found
+
+
+payloads = st.builds(Payload, st.dictionaries(names, tensors(), max_size=5), facts)
+
+
+def sample():
+    return Payload(
+        {"weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(3), "seen": torch.tensor([True, False])},
+        {"labels": ["cat", "dog"], "samples": 12},
+    )
+
+
+def packed(header, body=b""):
+    """A file as safetensors lays it out, with any header at all."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def described(dtype, shape, length):
+    return {"a": {"dtype": dtype, "shape": shape, "data_offsets": [0, length]}}
+
+
+def same(one, other):
+    assert set(one.tensors) == set(other.tensors)
+    for name, tensor in one.tensors.items():
+        assert tensor.dtype == other[name].dtype
+        assert tensor.shape == other[name].shape
+        assert torch.equal(tensor, other[name])
+    assert one.facts == other.facts
+
+
+@settings(deadline=None)
+@given(payloads)
+def test_size_is_the_number_of_bytes_sent(payload):
+    assert payload.size == len(payload.to_bytes())
+
+
+@settings(deadline=None)
+@given(payloads)
+def test_reading_gives_back_what_was_written(payload):
+    same(Payload.from_bytes(payload.to_bytes()), payload)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_size_holds_for_many_tensors_of_mixed_dtypes(seed):
+    """The order safetensors lays them out in decides how many digits the offsets have."""
+    lengths = torch.randint(0, 20, (12, 2), generator=torch.Generator().manual_seed(seed)).tolist()
+    payload = Payload({f"n{i}": torch.zeros(n, dtype=DTYPES[d % len(DTYPES)]) for i, (n, d) in enumerate(lengths)})
+    assert payload.size == len(payload.to_bytes())
+
+
+def test_an_empty_payload_still_has_a_size():
+    assert Payload().size == len(Payload().to_bytes()) > 0
+    same(Payload.from_bytes(Payload().to_bytes()), Payload())
+
+
+def test_views_and_shared_memory_are_written_out_in_full():
+    whole = torch.arange(12.0).reshape(3, 4)
+    payload = Payload({"whole": whole, "again": whole, "turned": whole.T, "part": whole[1:, ::2]})
+    assert payload.size == len(payload.to_bytes())
+    same(Payload.from_bytes(payload.to_bytes()), payload)
+
+
+def test_a_payload_carries_no_gradient():
+    assert not Payload({"a": torch.ones(2, requires_grad=True)})["a"].requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.uint16, torch.float8_e5m2])
+def test_other_dtypes_are_refused(dtype):
+    with pytest.raises(PayloadError, match=rf"'a' is {dtype}; expected one of int64"):
+        Payload({"a": torch.zeros(1).to(dtype)})
+
+
+@pytest.mark.parametrize("name", ["__metadata__", 3, "new\nline", "\ud800"])
+def test_a_name_that_cannot_be_written_is_refused(name):
+    with pytest.raises(PayloadError, match="expected printable text other than '__metadata__'"):
+        Payload({name: torch.zeros(1)})
+
+
+@pytest.mark.parametrize("fact", [object(), float("nan"), float("inf"), {1, 2}, torch.zeros(1)])
+def test_facts_must_be_plain(fact):
+    payload = Payload(facts={"a": fact})
+    with pytest.raises(PayloadError, match="are not plain"):
+        _ = payload.size
+    with pytest.raises(PayloadError, match="are not plain"):
+        payload.to_bytes()
+
+
+def test_a_payload_cut_off_anywhere_is_refused():
+    data = sample().to_bytes()
+    for length in range(len(data)):
+        with pytest.raises(PayloadError):
+            Payload.from_bytes(data[:length])
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=1, max_size=40))
+def test_a_payload_with_more_behind_it_is_refused(more):
+    with pytest.raises(PayloadError, match="damaged"):
+        Payload.from_bytes(sample().to_bytes() + more)
+
+
+def reads_or_refuses(data):
+    try:
+        read = Payload.from_bytes(data)
+    except PayloadError:
+        return
+    assert read.size > 0  # what was read can be used
+
+
+def test_no_flipped_bit_does_more_than_have_the_payload_refused():
+    data = sample().to_bytes()
+    for position in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            reads_or_refuses(bytes(flipped))
+
+
+@settings(deadline=None)
+@given(payload=payloads, position=st.integers(0, 10**6), byte=st.integers(0, 255))
+def test_no_changed_byte_does_more_than_have_the_payload_refused(payload, position, byte):
+    data = bytearray(payload.to_bytes())
+    data[position % len(data)] = byte
+    reads_or_refuses(bytes(data))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60) | st.builds(packed, st.binary(max_size=30) | facts, st.binary(max_size=9)))
+def test_no_file_at_all_does_more_than_be_refused(data):
+    reads_or_refuses(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (packed({"__metadata__": {"facts": "[" * 100_000}}), "damaged"),
+        (packed({"__metadata__": {"facts": "{"}}), "damaged"),
+        (packed({"__metadata__": {"facts": "[1]"}}), "facts are a list; expected names and values"),
+        (packed({"__metadata__": {"format": "pt"}}), r"nobody asked for: \['format'\]"),
+        (packed(described("U16", [1], 2), b"00"), "torch.uint16; expected one of"),
+        (packed(described("F8_E8M0", [1], 1), b"0"), "damaged"),
+        (packed(described("F32", [0, 2**63], 0)), "damaged"),
+        (packed(described("F32", [1] * 100, 4), b"0000"), "damaged"),
+        (packed(described("F32", [2], 4), b"0000"), "damaged"),
+        (struct.pack("<Q", 2**60), "damaged"),
+    ],
+    ids=["deep", "half", "list", "metadata", "dtype", "unknown dtype", "huge", "dimensions", "short", "long header"],
+)
+def test_a_made_up_file_is_refused_and_says_why(data, complaint):
+    with pytest.raises(PayloadError, match=complaint):
+        Payload.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("limits", "complaint"),
+    [
+        (Limits(bytes=100), r"has \d+ bytes; the limit is 100"),
+        (Limits(tensors=2), "has 3 tensors; the limit is 2"),
+        (Limits(facts=10), r"facts have \d+ characters; the limit is 10"),
+    ],
+)
+def test_what_is_over_a_limit_is_refused(limits, complaint):
+    with pytest.raises(PayloadError, match=complaint):
+        Payload.from_bytes(sample().to_bytes(), limits)
+
+
+def test_what_is_just_at_the_limits_is_read():
+    data = sample().to_bytes()
+    text = json.dumps(dict(sample().facts), separators=(",", ":"))
+    same(Payload.from_bytes(data, Limits(bytes=len(data), tensors=3, facts=len(text))), sample())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_numbers_that_are_not_finite_are_refused(value, dtype):
+    spoilt = Payload({"fine": torch.ones(2), "bad": torch.tensor([1.0, value], dtype=dtype)})
+    with pytest.raises(PayloadError, match="'bad' holds NaN or infinity"):
+        Payload.from_bytes(spoilt.to_bytes())
+    with pytest.raises(PayloadError, match="'bad' holds NaN or infinity"):
+        Form(tensors=None).check(spoilt)
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": [1, -Infinity]}', '{"a": 1e999}'])
+def test_facts_that_are_not_finite_are_refused(text):
+    with pytest.raises(PayloadError, match="not plain: Out of range float"):
+        Payload.from_bytes(packed({"__metadata__": {"facts": text}}))
+
+
+def test_a_fact_that_is_not_finite_does_not_pass_a_form():
+    with pytest.raises(PayloadError, match="not plain: Out of range float"):
+        Form(facts={"loss": float}).check(Payload(facts={"loss": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "complaint"),
+    [
+        (torch.zeros(3), r"shape \(3,\); expected \('any', 2\)"),
+        (torch.zeros(5, 3), r"shape \(5, 3\); expected \('any', 2\)"),
+        (torch.zeros(5, 2, 1), r"shape \(5, 2, 1\)"),
+        (torch.zeros(5, 2).double(), "is torch.float64; expected torch.float32"),
+        (torch.tensor([[0.0, -0.1]]), r"holds -0.1\d*; expected at least 0"),
+        (torch.tensor([[0.0, 1.5]]), "holds 1.5; expected at most 1"),
+    ],
+)
+def test_a_tensor_unlike_what_was_asked_for_is_refused(tensor, complaint):
+    with pytest.raises(PayloadError, match=f"tensor 'p' .*{complaint}"):
+        Like((None, 2), low=0, high=1).check("p", tensor)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
+def test_a_tensor_like_what_was_asked_for_is_taken(rows, dtype):
+    Like((None, 2), dtype, low=0, high=1).check("p", torch.ones(rows, 2, dtype=dtype))
+
+
+def test_a_scalar_is_a_shape_too():
+    Like(()).check("p", torch.tensor(1.0))
+    with pytest.raises(PayloadError, match=r"expected \(\)"):
+        Like(()).check("p", torch.ones(1))
+
+
+FORM = Form({"votes": Like((2,), torch.int32)}, {"samples": int})
+VOTES = {"votes": torch.zeros(2, dtype=torch.int32)}
+
+
+@pytest.mark.parametrize(
+    ("payload", "complaint"),
+    [
+        (Payload({}, {"samples": 1}), "^tensor 'votes' is missing$"),
+        (Payload({**VOTES, "more": torch.ones(1)}, {"samples": 1}), "^tensor 'more' was not asked for$"),
+        (Payload({"votes": torch.zeros(2)}, {"samples": 1}), "^tensor 'votes' is torch.float32"),
+        (Payload(VOTES), "^fact 'samples' is missing$"),
+        (Payload(VOTES, {"samples": 1, "age": 2}), "^fact 'age' was not asked for$"),
+        (Payload(VOTES, {"samples": "1"}), "^fact 'samples' is '1'; expected a int$"),
+        (Payload(VOTES, {"samples": 1.0}), "^fact 'samples' is 1.0; expected a int$"),
+        (Payload(VOTES, {"samples": True}), "^fact 'samples' is True; expected a int$"),
+        (Payload(VOTES, {"samples": None}), "^fact 'samples' is None; expected a int$"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(payload, complaint):
+    with pytest.raises(PayloadError, match=complaint):
+        FORM.check(payload)
+
+
+def test_an_answer_of_the_right_form_is_taken():
+    FORM.check(Payload(VOTES, {"samples": 1}))
+    Form(facts={"leads": bool}).check(Payload(facts={"leads": True}))
+
+
+def test_an_empty_form_takes_only_an_empty_payload():
+    Form().check(Payload())
+    with pytest.raises(PayloadError, match="'votes' was not asked for"):
+        Form().check(Payload(VOTES))
+
+
+def test_an_open_form_takes_any_tensors_but_no_facts():
+    Form(tensors=None).check(sample_without_facts := Payload(sample().tensors))
+    assert sample_without_facts.tensors
+    with pytest.raises(PayloadError, match="fact 'labels' was not asked for"):
+        Form(tensors=None).check(sample())
+
+
+def test_a_form_can_be_read_off_tensors():
+    form = Form.of(sample().tensors, {"labels": list, "samples": int})
+    form.check(sample())
+    with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
+        form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))

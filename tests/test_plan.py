@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from potluck import Plan, SettingsError
+from potluck.learners.network import make_optimizer
+
+
+def halves(progress, round):
+    return 0.5**round
+
+
+def test_a_plan_needs_no_settings():
+    plan = Plan()
+    assert (plan.optimizer, plan.lr, plan.epochs, plan.batch_size) == ("adam", 1e-3, 1, 32)
+    assert (plan.momentum, plan.weight_decay, plan.clip, plan.schedule) == (0, 0, None, "constant")
+    assert plan.transform is None
+    assert plan.augment is None
+
+
+def test_a_plan_with_changes_keeps_the_rest():
+    plan = Plan(optimizer="sgd", lr=0.5, epochs=3)
+    changed = plan.but(epochs=0, lr=None, batch_size=8)
+    assert (changed.optimizer, changed.lr, changed.epochs, changed.batch_size) == ("sgd", 0.5, 0, 8)
+    assert plan.epochs == 3
+
+
+def test_changes_are_checked_too():
+    with pytest.raises(SettingsError, match="epochs = -1"):
+        Plan().but(epochs=-1)
+    with pytest.raises(SettingsError, match="no setting 'epoch'"):
+        Plan().but(epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("optimizer", "adamm"),
+        ("optimizer", 3),
+        ("optimizer", None),
+        ("optimizer", "math:pi"),
+        ("optimizer", "no_such_module:Thing"),
+        ("lr", 0),
+        ("lr", -0.1),
+        ("lr", float("nan")),
+        ("lr", float("inf")),
+        ("lr", "fast"),
+        ("momentum", -0.1),
+        ("momentum", 1),
+        ("weight_decay", -1),
+        ("epochs", -1),
+        ("epochs", 1.5),
+        ("batch_size", 0),
+        ("schedule", "cosin"),
+        ("schedule", 3),
+        ("clip", 0),
+        ("clip", -1),
+        ("transform", 3),
+        ("transform", "math:pi"),
+        ("augment", 3),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_setting(setting, value):
+    with pytest.raises(SettingsError) as caught:
+        Plan(**{setting: value})
+    assert f"Plan: {setting} = {value!r}. " in str(caught.value)
+    assert all(line.startswith(f"Plan: {setting} = ") for line in str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize(("schedule", "factors"), [("constant", (1, 1, 1)), ("linear", (1, 0.5, 0))])
+def test_a_schedule_by_name_follows_progress(schedule, factors):
+    plan = Plan(lr=0.1, schedule=schedule)
+    assert [plan.rate(progress, 7) for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.1 * f for f in factors])
+
+
+def test_the_cosine_schedule_starts_and_ends_flat():
+    plan = Plan(lr=1.0, schedule="cosine")
+    assert [plan.rate(p, 1) for p in (0, 1 / 3, 0.5, 1)] == pytest.approx([1, 0.75, 0.5, 0])
+
+
+@pytest.mark.parametrize("schedule", [halves, f"{__name__}:halves"], ids=["callable", "by path"])
+def test_a_schedule_may_be_ones_own_and_depend_on_the_round(schedule):
+    plan = Plan(lr=0.8, schedule=schedule)
+    assert [plan.rate(0.3, round) for round in (0, 1, 2)] == pytest.approx([0.8, 0.4, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kind"),
+    [
+        ("sgd", torch.optim.SGD),
+        ("adam", torch.optim.Adam),
+        ("adamw", torch.optim.AdamW),
+        (torch.optim.RMSprop, torch.optim.RMSprop),
+        ("torch.optim:RMSprop", torch.optim.RMSprop),
+        (lambda parameters, lr: torch.optim.Adagrad(parameters, lr=lr, eps=0.1), torch.optim.Adagrad),
+    ],
+)
+def test_an_optimizer_is_a_name_a_class_a_path_or_a_function(optimizer, kind):
+    made = make_optimizer(Plan(optimizer=optimizer, lr=0.25), [nn.Parameter(torch.ones(1))])
+    assert type(made) is kind
+    assert made.param_groups[0]["lr"] == 0.25
+
+
+def test_an_optimizer_by_path_survives_a_change_of_plan():
+    assert Plan(optimizer="torch.optim:RMSprop").but(lr=0.5).optimizer is torch.optim.RMSprop
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_named_optimizers_take_weight_decay(optimizer):
+    made = make_optimizer(Plan(optimizer=optimizer, weight_decay=0.3), [nn.Parameter(torch.ones(1))])
+    assert made.param_groups[0]["weight_decay"] == 0.3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_bytes_are_divided_by_255(dtype):
+    x = Plan().inputs(torch.tensor([[0, 51, 255]], dtype=torch.uint8), dtype)
+    assert x.dtype == dtype
+    torch.testing.assert_close(x, torch.tensor([[0, 0.2, 1]], dtype=dtype))
+
+
+def test_floats_are_brought_to_the_models_precision():
+    x = Plan().inputs(torch.tensor([[0.5]], dtype=torch.float64), torch.float32)
+    assert x.dtype == torch.float32
+    assert x.item() == 0.5
+
+
+def test_integers_stay_integers():
+    x = torch.tensor([[3, 4]])
+    assert torch.equal(Plan().inputs(x, torch.float32), x)
+
+
+def test_a_transform_sees_the_stored_inputs_and_replaces_the_scaling():
+    plan = Plan(transform=lambda x: x.double() * 2)
+    x = plan.inputs(torch.tensor([[200]], dtype=torch.uint8), torch.float32)
+    assert x.dtype == torch.float32
+    assert x.item() == 400
+
+
+def test_bytes_that_a_transform_leaves_as_bytes_are_not_scaled():
+    assert Plan(transform=torch.neg).inputs(torch.tensor([255], dtype=torch.uint8), torch.float32).tolist() == [1]
+
+
+def test_a_transform_may_be_named():
+    assert Plan(transform="torch:neg").inputs(torch.tensor([1.5]), torch.float32).item() == -1.5
