@@ -226,14 +226,27 @@ class Federation:
         answered: list[str] = []
 
         def answers() -> Iterator[tuple[str, Payload]]:
-            for arrival in arrivals:
-                if arrival.exchange is None:
-                    _end(tallies[arrival.sender], arrival)
-                elif arrival.exchange.name != name:
-                    aside.append(arrival)
-                elif self._accept(arrival, form, tallies[arrival.sender]):
-                    answered.append(arrival.sender)
-                    yield arrival.sender, arrival.exchange.payload
+            coming, order = arrivals, self.method.exchanges()
+            while True:
+                behind: list[Arrival] = []
+                for arrival in coming:
+                    if arrival.exchange is None:
+                        _end(tallies[arrival.sender], arrival)
+                    elif arrival.exchange.name == name:
+                        if self._accept(arrival, form, tallies[arrival.sender]):
+                            answered.append(arrival.sender)
+                            yield arrival.sender, arrival.exchange.payload
+                    elif arrival.exchange.name in order[: order.index(name)]:
+                        behind.append(arrival)
+                    else:
+                        aside.append(arrival)
+                if not behind:
+                    return
+                # Whoever is at an exchange defined earlier is answered there first, and may still come to this one.
+                earliest = min((a.exchange.name for a in behind if a.exchange), key=order.index)
+                left: list[Arrival] = []
+                replies = self._exchange(earliest, iter(behind), left, tallies)
+                coming = chain(left, self.engine.resume(replies))
 
         stream = answers()
         first = next(stream, None)
@@ -275,7 +288,7 @@ class Federation:
         for name in self.participants:
             tally = tallies.get(name, Tally())
             joined = self._joined.get(name, Tally()) if self._joined and number == 1 else Tally()
-            yield {
+            row: Row = {
                 "round": number,
                 "participant": name,
                 **metrics[name],
@@ -284,9 +297,13 @@ class Federation:
                 "seconds": tally.seconds + joined.seconds,
                 "took_part": name in chosen,
                 "refused": tally.refused or joined.refused,
-                **joined.notes,
-                **tally.notes,
             }
+            notes = {**joined.notes, **tally.notes}
+            if taken := sorted(set(notes) & set(row)):
+                raise TypeError(
+                    f"{type(self.method).__name__} notes {taken[0]!r}, which is measured; choose another name."
+                )
+            yield {**row, **notes}
 
     def _chosen(self, number: int) -> list[str]:
         """Who takes part in a round: drawn from seed and round alone, among those whose joining succeeded."""
@@ -315,7 +332,7 @@ class Federation:
         kind: Literal["nothing", "inputs", "labels"] = "nothing"
         if published is not None:
             kind = "inputs" if published[1] is None else "labels"
-        reasons = self.method.needs.unmet(list(self.participants.values()), kind)
+        reasons = self.method.requires().unmet(list(self.participants.values()), kind)
         if reasons:
             raise MisfitError(
                 f"{type(self.method).__name__} does not fit this federation:" + "".join(f"\n- {r}" for r in reasons)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from potluck.errors import SettingsError, nearest
+from potluck.errors import ModelError, SettingsError, nearest
+from potluck.learners.structure import convolutions
 from potluck.participant import Participant
 from potluck.payload import Form, Payload
 from potluck.requests import Request, Work
@@ -47,6 +48,10 @@ class Needs:
     layers: bool = False
     """Every participant brings a torch module, whose parameters, inner layers and gradients the method uses."""
     same_architecture: bool = False
+    convolutions: bool = False
+    """Every participant's network has convolutions."""
+    parts: bool = False
+    """Every participant's network falls into extractor, intermediate layers and classifier."""
     public: Literal["nothing", "inputs", "labels"] = "nothing"
     one_label_space: bool = False
     shared_labels: bool = False
@@ -62,6 +67,8 @@ class Needs:
         black_boxes = [p.name for p in participants if not p.learner.shows_layers]
         if self.layers and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
+        if not black_boxes:
+            reasons += self._unseen(participants)
         if self.same_architecture and not black_boxes:
             first, *others = participants
             odd = [p.name for p in others if _shapes(p) != _shapes(first)]
@@ -79,6 +86,22 @@ class Needs:
             for p in participants:
                 if not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
                     reasons.append(f"{p.name} has no class in common with anyone: its labels are {list(p.labels)}")
+        return reasons
+
+    def _unseen(self, participants: Sequence[Participant]) -> list[str]:
+        """What inspection should find in every network and did not."""
+        looks: list[Callable[[Participant], Any]] = []
+        if self.convolutions:
+            looks.append(lambda p: convolutions(p.model))
+        if self.parts:
+            looks.append(lambda p: p.parts)
+        reasons = []
+        for look in looks:
+            for p in participants:
+                try:
+                    look(p)
+                except ModelError as error:
+                    reasons.append(f"{p.name}: {error}")
         return reasons
 
 
@@ -104,6 +127,10 @@ class Method(Settings):
     keep_optimizer: ClassVar[bool] = False
     """Whether optimizers remember across trainings, unless the federation says otherwise."""
 
+    def requires(self) -> Needs:
+        """What it needs with the settings it has; ``needs`` where settings make no difference."""
+        return self.needs
+
     def join(self, me: Participant) -> Steps:
         """Tells the server what it must know, and takes back what the participant must know. Once."""
         yield from ()
@@ -116,8 +143,9 @@ class Method(Settings):
 
     @classmethod
     def exchanges(cls) -> list[str]:
-        """The names of the exchanges the server answers."""
-        return [name for name in dir(cls) if callable(getattr(getattr(cls, name, None), "contract", None))]
+        """The names of the exchanges the server answers, in the order the method defines them."""
+        marked = [n for kind in reversed(cls.__mro__) for n, half in vars(kind).items() if hasattr(half, "contract")]
+        return [name for name in dict.fromkeys(marked) if hasattr(getattr(cls, name), "contract")]
 
     def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Form]]:
         """The server's half of an exchange, and the form its answers must have."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from potluck.labels import UNLABELLED, Label, LabelSpace, decode, encode, label_
 from potluck.learners.base import Learner
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
+from potluck.learners.structure import Parts, parts
 from potluck.models import build
 from potluck.plan import Plan
 from potluck.randomness import derive, generator, seeded
@@ -39,6 +41,7 @@ class Participant:
         validation: a share of the data, or data, to choose settings by.
         labels: its label space (strings or integers); by default the labels in ``y``.
         weight: its credibility in votes, or extra weight in a mean.
+        stages: which layers of a network are "extractor", "intermediate" and "classifier", where inspection fails.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Participant:
         validation: Any = 0.0,
         labels: Iterable[Label] | None = None,
         weight: float = 1.0,
+        stages: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise SettingsError(f"A participant's name is {name!r}; expected some text.")
@@ -68,6 +72,7 @@ class Participant:
         self._validation = validation
         self.data, self.validation = self._split(seed=0)
         self.test = None if test is None else self._own(test, f"{name} (test)")
+        self.stages = stages
         self._given_model = model
         self._learner = None if _makes_models(model) else self._bring(model)
 
@@ -99,6 +104,12 @@ class Participant:
             raise ModelError(f"{self.name} brought a {type(self.model).__name__}; expected a torch module.")
         return self.learner
 
+    @cached_property
+    def parts(self) -> Parts:
+        """Extractor, intermediate layers and classifier of its network."""
+        example = self.plan.inputs(self.data.x[:2], self.network.dtype)
+        return parts(self.network.model, example, self.stages)
+
     @property
     def model(self) -> Any:
         """The model itself; trained, after a run."""
@@ -119,6 +130,7 @@ class Participant:
             labels = {} if y is None else {"y": encode(y, self.labels, self.name, strict=False)}
             self.public = Samples({"x": x, **labels})
         self.learner.check(self.data, len(self.labels), self.plan, self.name)
+        self.__dict__.pop("parts", None)  # of the model before, if there was one
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the network's weights and buffers by name."""

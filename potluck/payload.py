@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -166,11 +167,12 @@ class Like:
 class Form:
     """What an answer must look like before the server reads it: just these tensors, just these facts.
 
-    ``tensors`` None leaves them open; they must still be finite.
+    ``tensors`` None leaves them open; they must still be finite. A fact's type is anything pydantic can check, such as
+    ``int`` or ``list[str | int]``.
     """
 
     tensors: Mapping[str, Like] | None = field(default_factory=dict)
-    facts: Mapping[str, type] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, payload: Payload) -> None:
         """Raises PayloadError, in words that can follow the sender's name, unless the payload fits."""
@@ -180,16 +182,30 @@ class Form:
                 like.check(name, payload.tensors[name])
         _same_names("fact", set(self.facts), set(payload.facts))
         for name, kind in self.facts.items():
-            value = payload.facts[name]
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise PayloadError(f"fact {name!r} is {value!r}; expected a {kind.__name__}")
+            try:
+                _adapter(kind).validate_python(payload.facts[name], strict=True)
+            except ValidationError as error:
+                raise PayloadError(f"fact {name!r} is not what was asked for: {error.errors()[0]['msg']}") from None
         payload.check_finite()
 
     @staticmethod
-    def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, type] | None = None) -> Form:
+    def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Form:
         """The form of payloads that carry tensors shaped like these."""
         likes = {name: Like(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
         return Form(likes, facts or {})
+
+
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """The type of that name, among those that may travel."""
+    known = {str(dtype).removeprefix("torch."): dtype for dtype in _DTYPES}
+    if name not in known:
+        raise PayloadError(f"type {name!r} cannot travel; expected one of {', '.join(known)}")
+    return known[name]
 
 
 def _same_names(kind: str, expected: set[str], given: set[str]) -> None:

@@ -56,15 +56,21 @@ class Predict:
 
     on: Samples
     logits: bool = False
+    plan: Plan | None = None
     learner: Learner | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Tap:
-    """Run samples through the network in evaluation mode. Answered with what the named layers put out."""
+    """Run samples through the network in evaluation mode. Answered with what the named layers put out.
+
+    ``through``: run only these submodules, one after the other, on inner features instead of inputs.
+    """
 
     on: Samples
     at: Sequence[str]
+    through: Sequence[str] = ()
+    plan: Plan | None = None
     learner: Learner | None = None
 
 

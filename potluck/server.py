@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
-
 from potluck.learners.network import Network
+from potluck.models import build
 from potluck.participant import State
 from potluck.payload import Payload
 from potluck.randomness import derive, generator, seeded
@@ -40,11 +39,12 @@ class Server:
         """How many public samples there are."""
         return 0 if self.public is None else len(self.public)
 
-    def learner(self, name: str, build: Callable[[], nn.Module]) -> Network:
-        """A model of the server's own, built when first asked for."""
+    def learner(self, name: str, model: str | Callable[..., Any], classes: int) -> Network:
+        """A network of the server's own for the public data, built when first asked for."""
         if name not in self.learners:
+            shape = tuple(self.public.x.shape[1:]) if self.public is not None else ()
             with seeded(derive(self.seed, self.name, name, "initial weights")):
-                self.learners[name] = Network(build())
+                self.learners[name] = Network(build(model, shape, classes))
             if name in self._restored:
                 self.learners[name].restore(self._restored.pop(name))
         return self.learners[name]

@@ -38,6 +38,15 @@ def cnn(seed: int, width: int = 4, classes: int = 3, dtype: torch.dtype = torch.
     ).to(dtype)
 
 
+def deep_cnn(seed: int, blocks: int = 1, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A convolutional network with inner layers, whose features have one shape at any depth."""
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for channels in (1, *[4] * blocks):
+        layers += [nn.Conv2d(channels, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 36, classes)).to(dtype)
+
+
 def mlp(seed: int, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).to(dtype)

@@ -129,7 +129,7 @@ def test_the_servers_half_may_train_a_model_of_its_own():
         @potluck.exchange(lambda self, server, sender: Form())
         def ask(self, server, answers):
             list(answers)
-            learner = server.learner("auxiliary", lambda: mlp(0))
+            learner = server.learner("auxiliary", lambda: mlp(0), 3)
             plan = potluck.Plan(lr=0.05, epochs=10)
             fitted = yield potluck.Fit(on=server.public, plan=plan, learner=learner)
             probabilities = yield potluck.Predict(server.public, learner=learner)

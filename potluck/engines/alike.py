@@ -26,7 +26,13 @@ def likeness(job: Job) -> Hashable | None:
     if isinstance(job.work, Predict):
         return (*shared, job.work.logits, len(job.samples), _columns({"x": job.samples.x}))
     if isinstance(job.work, Tap):
-        return (*shared, tuple(job.work.at), len(job.samples), _columns({"x": job.samples.x}))
+        return (
+            *shared,
+            tuple(job.work.at),
+            tuple(job.work.through),
+            len(job.samples),
+            _columns({"x": job.samples.x}),
+        )
     if job.plan.optimizer not in STACKABLE_OPTIMIZERS:
         return None
     work = job.work

@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from potluck.engines.alike import likeness
 from potluck.engines.local import LocalEngine, answer_alone
 from potluck.engines.optimizers import Moments, fresh, update
 from potluck.learners.base import Fitted
-from potluck.learners.net import Companion, Net, tapped
+from potluck.learners.net import Companion, Net, reached, tapped
 from potluck.learners.network import EVALUATION_BATCH, Network, add_up, frozen, set_mode
 from potluck.learners.steps import Step, batch_of, course, epoch_means
 from potluck.objectives import Gradients
@@ -266,7 +266,7 @@ def tap(jobs: list[Job], device: torch.device) -> list[dict[str, Tensor]]:
     """Inner layers' outputs of many networks at once."""
     assert isinstance(jobs[0].work, Tap)
     at = jobs[0].work.at
-    parts = _forward(jobs, device, lambda _, taken: dict(taken), at)
+    parts = _forward(jobs, device, lambda _, taken: {name: reached(name, taken) for name in at}, at)
     whole = {name: torch.cat([part[name] for part in parts], dim=1) for name in at}
     return [{name: outputs[index] for name, outputs in whole.items()} for index in range(len(jobs))]
 
@@ -277,22 +277,26 @@ def _forward(
     """What to keep of each batch, stacked over the networks; all on the CPU."""
     members = networks(jobs)
     skeleton = copy.deepcopy(members[0].model).to(device).eval()
-    stacked, dtype, plan = stack_weights(members, device), members[0].dtype, jobs[0].plan
+    stacked, dtype = stack_weights(members, device), members[0].dtype
     shared = all(job.samples.x is jobs[0].samples.x for job in jobs)
 
+    through = work.through if isinstance(work := jobs[0].work, Tap) else ()
+
     def run(weights: Stack, x: Tensor) -> Any:
+        net = Net(skeleton, weights)
         with tapped(skeleton, at) as taken:
-            output = functional_call(skeleton, weights, (x,))
+            output = net.part(through, x) if through else net(x)
         return keep(output, taken)
+
+    def inputs(job: Job, cut: slice) -> Tensor:
+        x = job.samples.x[cut].to(device)
+        return x if through else job.plan.inputs(x, dtype)
 
     kept = []
     with torch.no_grad():
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
-            if shared:
-                x = plan.inputs(jobs[0].samples.x[cut].to(device), dtype)
-            else:
-                x = torch.stack([job.plan.inputs(job.samples.x[cut].to(device), dtype) for job in jobs])
+            x = inputs(jobs[0], cut) if shared else torch.stack([inputs(job, cut) for job in jobs])
             found = vmap(run, in_dims=(0, None if shared else 0), randomness="different")(stacked, x)
             kept.append(tree_map(lambda tensor: tensor.cpu(), found))
     return kept

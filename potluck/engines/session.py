@@ -11,7 +11,7 @@ from potluck.learners.base import Learner
 from potluck.participant import Participant
 from potluck.plan import Plan
 from potluck.randomness import derive
-from potluck.requests import Exchange, Fit, Job, Request
+from potluck.requests import Exchange, Fit, Job, Predict, Request, Tap, Work
 from potluck.samples import Samples
 from potluck.server import Server
 
@@ -37,6 +37,8 @@ class Session:
         stage: str,
         keep_optimizer: bool = False,
     ) -> None:
+        if not isinstance(generator, Generator):
+            raise TypeError(f"{stage} is no generator: it must yield its requests.")
         self.party = party
         self.seconds = 0.0
         self._generator = generator
@@ -57,15 +59,19 @@ class Session:
             return Done(stop.value)
         self._started = True
         self._asked += 1
-        return request if isinstance(request, Exchange) else self._job(request)
+        if isinstance(request, Exchange):
+            return request
+        if isinstance(request, Fit | Predict | Tap):
+            return self._job(request)
+        raise TypeError(f"{self._stage} at {self.name} yielded {request!r}; expected Fit, Predict, Tap or Exchange.")
 
     def close(self) -> None:
         """Ends the party's half early."""
         self._generator.close()
 
-    def _job(self, work: Any) -> Job:
+    def _job(self, work: Work) -> Job:
         party = self.party
-        plan = getattr(work, "plan", None) or (party.plan if isinstance(party, Participant) else Plan())
+        plan = work.plan or (party.plan if isinstance(party, Participant) else Plan())
         return Job(
             owner=party.name,
             work=work,

@@ -34,7 +34,7 @@ class Net:
         """The logits, and what the named submodules put out on the way there."""
         with tapped(self._module, at) as taken:
             logits = self(x)
-        return logits, taken
+        return logits, {name: reached(name, taken) for name in at}
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -71,6 +71,13 @@ def submodule(module: nn.Module, name: str) -> nn.Module:
     if name not in known:
         raise ModelError(f"The model has no layer {name!r}.{nearest(name, [path for path in known if path])}")
     return known[name]
+
+
+def reached(name: str, taken: Mapping[str, Tensor]) -> Tensor:
+    """What a layer put out, or an error if the network never ran it."""
+    if name not in taken:
+        raise ModelError(f"The network did not run its layer {name!r}, so nothing can be tapped there.")
+    return taken[name]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from potluck.errors import ModelError, nearest
 from potluck.learners.base import Fitted, Learner
-from potluck.learners.net import Companion, Net, tapped
+from potluck.learners.net import Companion, Net, reached, tapped
 from potluck.learners.steps import batch_of, course, epoch_means
 from potluck.plan import Plan
 from potluck.randomness import derive, seeded
@@ -150,8 +150,8 @@ class Network(Learner):
         parts: dict[str, list[Tensor]] = {name: [] for name in job.work.at}
         with tapped(self.model, job.work.at) as taken:
             for _ in self._forward(job, device):
-                for name, output in taken.items():
-                    parts[name].append(output.cpu())
+                for name in parts:
+                    parts[name].append(reached(name, taken).cpu())
         return {name: torch.cat(outputs) for name, outputs in parts.items()}
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
@@ -165,11 +165,14 @@ class Network(Learner):
         self.optimizer_state, self._optimizer_kind = state["optimizer"], state["kind"]
 
     def _forward(self, job: Job, device: torch.device) -> Iterator[Tensor]:
-        module = self.model.to(device).eval()
+        net = Net(self.model.to(device).eval())
         with torch.no_grad():
             for start in range(0, len(job.samples), EVALUATION_BATCH):
-                x = job.samples.x[start : start + EVALUATION_BATCH]
-                yield module(job.plan.inputs(x.to(device), self.dtype)).cpu()
+                x = job.samples.x[start : start + EVALUATION_BATCH].to(device)
+                if isinstance(job.work, Tap) and job.work.through:
+                    yield net.part(job.work.through, x)
+                else:
+                    yield net(job.plan.inputs(x, self.dtype)).cpu()
 
     def _optimizer(self, job: Job) -> torch.optim.Optimizer:
         parameters = self.trainable()
@@ -235,6 +238,8 @@ def set_mode(module: nn.Module, frozen_norms: bool) -> None:
 def frozen(companion: Companion, own: nn.Module) -> nn.Module:
     """The skeleton a companion's weights are put into: evaluation mode, nothing to train."""
     module = copy.deepcopy(companion.module or own).requires_grad_(False)
+    if missing := sorted(set(module.state_dict()) - set(companion.weights)):
+        raise ModelError(f"A companion needs every weight and buffer of its model; {missing[0]!r} is missing.")
     return module.eval()
 
 

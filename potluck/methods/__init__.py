@@ -5,9 +5,12 @@ from __future__ import annotations
 from potluck.methods.cofed import CoFED
 from potluck.methods.fd import FD
 from potluck.methods.fedavg import FedAvg
+from potluck.methods.fedin import FedIN
 from potluck.methods.local import Local
+from potluck.methods.mhat import MHAT
+from potluck.methods.perhefed import PerHeFed
 from potluck.registry import Registry
 
-METHODS = Registry("methods", {method.__name__: method for method in (CoFED, FD, FedAvg, Local)})
+METHODS = Registry("methods", {method.__name__: method for method in (CoFED, FD, FedAvg, FedIN, Local, MHAT, PerHeFed)})
 
-__all__ = ["FD", "METHODS", "CoFED", "FedAvg", "Local"]
+__all__ = ["FD", "METHODS", "MHAT", "CoFED", "FedAvg", "FedIN", "Local", "PerHeFed"]

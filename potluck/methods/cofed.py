@@ -56,7 +56,7 @@ class CoFED(Method):
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}
 
-    @exchange(lambda self, server, sender: Form(facts={"labels": list}))
+    @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Notes who knows which classes (eq. 15 and 16)."""
         server.state["labels"] = {sender: payload.facts["labels"] for sender, payload in answers}

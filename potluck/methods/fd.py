@@ -18,6 +18,11 @@ from potluck.samples import Samples
 from potluck.server import Answers, Server
 
 
+def probabilities_form(method: Method, server: Server, sender: str) -> Form:
+    """A row of probabilities for each public sample."""
+    return Form({"probabilities": Like((server.public_size, len(server.state["labels"])), low=0, high=1)})
+
+
 class FD(Method):
     """Train on own data ∪ public data ∪ (public inputs, the server's soft labels); upload one's own soft labels.
 
@@ -58,7 +63,7 @@ class FD(Method):
         me.state["soft"] = (yield Exchange("probabilities", answer))["probabilities"]
         return None
 
-    @exchange(lambda self, server, sender: Form(facts={"labels": list}))
+    @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all mean the same by a column of probabilities."""
         spaces = {sender: payload.facts["labels"] for sender, payload in answers}
@@ -69,11 +74,7 @@ class FD(Method):
         server.state["labels"] = spaces[first]
         return Payload()
 
-    @exchange(
-        lambda self, server, sender: Form(
-            {"probabilities": Like((server.public_size, len(server.state["labels"])), low=0, high=1)}
-        )
-    )
+    @exchange(probabilities_form)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Eq. 3: the mean of all answers, each counting the same."""
         count, total = 0, torch.zeros((), dtype=torch.float64)

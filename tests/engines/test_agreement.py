@@ -8,13 +8,24 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import potluck
-from potluck.methods import FD, METHODS, CoFED, FedAvg, Local
-from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
+from potluck.methods import FD, METHODS, MHAT, CoFED, FedAvg, FedIN, Local, PerHeFed
+from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
 
 PUBLIC = made_data(50, 90)
 TEST = made_data(60, 91)
 
-METHODS_TO_TRY = [Local(), FedAvg(), FedAvg(batchnorm="local", weighting="uniform"), FD(), CoFED(update_batch_size=16)]
+METHODS_TO_TRY = [
+    Local(),
+    FedAvg(),
+    FedAvg(batchnorm="local", weighting="uniform"),
+    FedAvg(aggregation="layerwise"),
+    FD(),
+    CoFED(update_batch_size=16),
+    MHAT(server_plan=PLAN),
+    FedIN(pairs=6),
+    FedIN(pairs=6, alleviation="exact", noise=0.8, aggregation="same-architecture"),
+    PerHeFed(intra=0.5, offsets="random"),
+]
 
 
 def alike(dtype=torch.float64):
@@ -39,8 +50,16 @@ def play(method, models, engine, *, reverse=False, dtype="float64", rounds=2, pl
     return federation.run(rounds).rows(), people
 
 
+def deep(dtype=torch.float64):
+    return [deep_cnn(i, 1 + i % 2, dtype=dtype) for i in range(5)]
+
+
 def fitting(method, models):
-    return alike if method.needs.same_architecture else models
+    """Networks that the method can use: of one architecture, with inner layers, or any."""
+    needs = method.requires()
+    if needs.same_architecture:
+        return alike
+    return deep if needs.parts or needs.convolutions else models
 
 
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
@@ -57,7 +76,7 @@ def test_float64_histories_are_equal(method, models):
 def test_float32_histories_are_close(method):
     rows = []
     for engine in ("serial", "batched"):
-        found, _ = play(method, alike(torch.float32), engine, dtype="float32")
+        found, _ = play(method, fitting(method, alike)(torch.float32), engine, dtype="float32")
         rows.append(found)
     for mine, other in zip(*rows, strict=True):
         assert mine["loss"] == pytest.approx(other["loss"], rel=1e-3)
@@ -71,8 +90,9 @@ def test_every_method_is_tried():
 @pytest.mark.parametrize("engine", ["serial", "batched"])
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
 def test_the_order_of_the_participants_changes_nothing(method, engine):
-    forward, _ = play(method, alike(), engine)
-    backward, _ = play(method, alike(), engine, reverse=True)
+    models = fitting(method, alike)
+    forward, _ = play(method, models(), engine)
+    backward, _ = play(method, models(), engine, reverse=True)
     by_name = sorted(backward, key=lambda row: (row["round"], row["participant"]))
     agree(forward, by_name, 1e-12)
 
@@ -88,10 +108,15 @@ def test_adam_that_remembers_across_rounds_agrees(optimizer):
     assert forgetful[-1]["loss"] != pytest.approx(runs[0][0][-1]["loss"], rel=1e-6)
 
 
-def test_partial_participation_agrees():
-    runs = [play(FedAvg(), alike(), engine, rounds=4, participation=0.4)[0] for engine in ("serial", "batched")]
-    agree(*runs, 1e-10)
-    assert {sum(row["took_part"] for row in runs[0] if row["round"] == number) for number in range(1, 5)} == {2}
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+@pytest.mark.parametrize("share", [0.4, 0.6, 0.8])
+def test_partial_participation_agrees(method, share):
+    """Those who sat out come to other exchanges first; whoever runs them, they meet again."""
+    models = fitting(method, alike)
+    runs = [play(method, models(), engine, rounds=4, participation=share)[0] for engine in ("serial", "batched")]
+    agree(runs[0], runs[1], 1e-9)
+    took = {sum(row["took_part"] for row in runs[0] if row["round"] == number) for number in range(1, 5)}
+    assert took == {round(5 * share)}
 
 
 def test_estimators_and_networks_share_a_table():

@@ -7,6 +7,7 @@ import torch
 
 import potluck
 from potluck.methods import FedAvg
+from potluck.methods.weights import layout_of
 from potluck.payload import Payload
 from tests.tables import PLAN, cnn, made_data, mlp, participants
 
@@ -57,12 +58,12 @@ def test_traffic_is_the_model_once_each_way():
     people, federation = start(FedAvg())
     rows = federation.run(2).rows()
     model = Payload(state(people[0])).size
-    greeting = Payload(facts={"samples": len(people[1].data)}).size
+    greeting = Payload(facts={"samples": len(people[1].data), "layout": layout_of(state(people[1]))}).size
     later = [row for row in rows if row["round"] == 2]
     assert {(row["bytes_up"], row["bytes_down"]) for row in later} == {(model, model)}
     follower = next(row for row in rows if row["participant"] == "p1" and row["round"] == 1)
     assert follower["bytes_up"] == greeting + Payload().size + model
-    assert follower["bytes_down"] == Payload(facts={"leads": False}).size + 2 * model
+    assert follower["bytes_down"] == Payload(facts={"send": []}).size + 2 * model
 
 
 def test_who_sat_out_fetches_the_global_model_first():

@@ -73,7 +73,7 @@ def test_the_servers_own_model_resumes(tmp_path):
         @potluck.exchange(lambda self, server, sender: potluck.Form())
         def ask(self, server, answers):
             list(answers)
-            learner = server.learner("auxiliary", lambda: mlp(0))
+            learner = server.learner("auxiliary", lambda: mlp(0), 3)
             fitted = yield potluck.Fit(on=server.public, plan=PLAN, learner=learner)
             return potluck.Payload(facts={"loss": fitted.losses[-1][0]})
 

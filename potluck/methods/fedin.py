@@ -1,0 +1,201 @@
+"""FedIN ("Federated Intermediate Layers Learning for Model Heterogeneity"): learn from the others' inner features.
+
+A model is extractor → intermediate layers → classifier; participants exchange weights, and pairs of what goes into and
+comes out of the intermediate layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Annotated, Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from potluck.learners.net import Net
+from potluck.method import Needs, Steps, exchange
+from potluck.methods.weights import Merge, WeightSharing, form_of
+from potluck.objectives import Given, Gradients
+from potluck.participant import Participant
+from potluck.payload import Form, Like, Payload
+from potluck.randomness import generator
+from potluck.requests import Exchange, Fit, Request, Tap
+from potluck.samples import Batch, Samples
+from potluck.server import Answers, Server
+
+IN, OUT = "features/in", "features/out"
+"""The names under which the pairs (s_in, s_out) travel beside the weights."""
+
+Shapes = Annotated[list[list[Annotated[int, Field(ge=1, lt=2**31)]]], Field(min_length=2, max_length=2)]
+"""Of s_in and s_out."""
+
+
+class FedIN(WeightSharing):
+    """Section 4: local training and IN training at every step, then one batch of pairs goes up with the weights.
+
+    ``alleviation``: what becomes of the two gradients: "simplified" (eq. 13), "exact" (eq. 12) or "none" (their sum).
+    ``proximal``: μ/2 of eq. 3. ``intermediate``: whether there is IN training at all. ``noise``: in units of the
+    features' deviation (section 4.3; 0.8 for the paper's +Noise). ``pairs``: how many go up and come down a round.
+    Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.
+    """
+
+    needs = Needs(layers=True, parts=True)
+
+    aggregation: Literal["whole", "layerwise", "same-architecture"] = "layerwise"
+    weighting: Literal["samples", "uniform"] = "uniform"
+    alleviation: Literal["simplified", "exact", "none"] = "simplified"
+    proximal: float = Field(0.05, ge=0)
+    intermediate: bool = True
+    noise: float = Field(0.0, ge=0)
+    pairs: int = Field(16, ge=1)
+
+    def join(self, me: Participant) -> Steps:
+        parts = me.parts
+        yield from super().join(me)
+        taken = yield Tap(me.data.take(torch.arange(1)), at=[parts.extractor[-1], parts.intermediate[-1]])
+        shapes = [list(taken[parts.extractor[-1]].shape[1:]), list(taken[parts.intermediate[-1]].shape[1:])]
+        yield Exchange("shapes", Payload(facts={"shapes": shapes}))
+        me.state["shapes"] = shapes
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        yield from self.catch_up(me)
+        parts, features = me.parts, me.state.get("features")
+        given = {
+            "parts": {"extractor": parts.extractor, "intermediate": parts.intermediate, "classifier": parts.classifier},
+            "received": {name: entry.detach().clone() for name, entry in me.network.trainable().items()},
+            "proximal": self.proximal,
+            "noise": self.noise,
+            **(features or {}),
+        }
+        shapes = me.state["shapes"]
+        draws = {"noise in": tuple(shapes[0]), "noise out": tuple(shapes[1])} if self.noise else {}
+        if features is None:
+            yield Fit(local, given=given, draws=draws)
+        elif self.alleviation == "simplified":
+            yield Fit(simplified, given=given, draws=draws)
+        else:
+            rule = exact if self.alleviation == "exact" else None
+            yield Fit([local, intermediate], given=given, draws=draws, rule=rule)
+        pairs = (yield from self._pairs(me)) if self.intermediate else {}
+        self.take(me, (yield Exchange("update", Payload({**self.shared(me), **pairs}))))
+        me.state["round"] = me.round
+        return None
+
+    def _pairs(self, me: Participant) -> Generator[Request, Any, dict[str, Tensor]]:
+        """One batch of own samples as (s_in, s_out), noised as in the forward pass (eq. 4 and 5, section 4.3)."""
+        draw, parts = me.generator("pairs"), me.parts
+        rows = torch.randperm(len(me.data), generator=draw)[: self.pairs]
+        entering, leaving = parts.extractor[-1], parts.intermediate[-1]
+        inner = (yield Tap(me.data.take(rows).inputs(), at=[entering]))[entering]
+        inner = _noised(inner, torch.randn(inner.shape, generator=draw, dtype=inner.dtype), self.noise)
+        outer = (yield Tap(Samples({"x": inner}), at=[leaving], through=parts.intermediate))[leaving]
+        outer = _noised(outer, torch.randn(outer.shape, generator=draw, dtype=outer.dtype), self.noise)
+        return {IN: inner.float(), OUT: outer.float()}
+
+    def take(self, me: Participant, reply: Payload) -> None:
+        """Loads the weights, and keeps the pairs for the next round."""
+        me.load({name: entry for name, entry in reply.tensors.items() if name not in (IN, OUT)})
+        if IN in reply.tensors:
+            dtype = me.network.dtype
+            me.state["features"] = {"s_in": reply[IN].to(dtype), "s_out": reply[OUT].to(dtype)}
+
+    @exchange(lambda self, server, sender: Form(facts={"shapes": Shapes}))
+    def shapes(self, server: Server, answers: Answers) -> Payload:
+        """Notes what shape each one's features have; only those of one shape learn from each other's."""
+        server.state["shapes"] = {sender: payload.facts["shapes"] for sender, payload in answers}
+        server.state["pairs"] = {}
+        return Payload()
+
+    @exchange(
+        lambda self, server, sender: form_of(server.state["layouts"][sender], more=self.pair_form(server, sender))
+    )
+    def update(self, server: Server, answers: Answers) -> dict[str, Payload]:
+        """Section 4.4's mean of the weights, and one batch drawn from all pairs that came up."""
+        merge, drawn, senders = Merge(self, server), Drawn(self.pairs), []
+        for sender, payload in answers:
+            merge.add(sender, payload.tensors)
+            senders.append(sender)
+            if self.intermediate:
+                draw = generator(server.seed, "pairs", server.round, sender)
+                drawn.add(str(server.state["shapes"][sender]), payload[IN], payload[OUT], draw)
+        merge.finish()
+        server.state["pairs"] = drawn.batches()
+        return {sender: self.reply(server, sender) for sender in senders}
+
+    def reply(self, server: Server, sender: str) -> Payload:
+        pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})
+        return Payload({**self.entries(server, sender), **pairs})
+
+    def pair_form(self, server: Server, sender: str) -> dict[str, Like]:
+        if not self.intermediate:
+            return {}
+        entering, leaving = server.state["shapes"][sender]
+        return {IN: Like((None, *entering)), OUT: Like((None, *leaving))}
+
+
+class Drawn:
+    """Draws a few pairs from all that come, each equally likely, in whatever order they come."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._kept: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def add(self, shape: str, inner: Tensor, outer: Tensor, draw: torch.Generator) -> None:
+        """Every pair gets a random number; those with the smallest stay."""
+        found = (torch.rand(len(inner), generator=draw), inner, outer)
+        if shape in self._kept:
+            old = self._kept[shape]
+            found = (torch.cat([old[0], found[0]]), torch.cat([old[1], inner]), torch.cat([old[2], outer]))
+        best = found[0].argsort()[: self._count]
+        self._kept[shape] = (found[0][best], found[1][best], found[2][best])
+
+    def batches(self) -> dict[str, dict[str, Tensor]]:
+        """The pairs drawn for each shape."""
+        return {shape: {IN: inner, OUT: outer} for shape, (_, inner, outer) in self._kept.items()}
+
+
+def local(net: Net, batch: Batch, given: Given) -> Tensor:
+    """Eq. 3: cross-entropy, and how far the weights have gone from those received."""
+    parts = given["parts"]
+    if given["noise"]:
+        inner = net.part(parts["extractor"], batch["x"])
+        outer = net.part(parts["intermediate"], _noised(inner, batch["noise in"], given["noise"]))
+        logits = net.part(parts["classifier"], _noised(outer, batch["noise out"], given["noise"]))
+    else:
+        logits = net(batch["x"])
+    loss = F.cross_entropy(logits, batch["y"])
+    if given["proximal"]:
+        gone = [((entry - given["received"][name]) ** 2).sum() for name, entry in net.parameters.items()]
+        loss = loss + given["proximal"] * torch.stack(gone).sum()
+    return loss
+
+
+def intermediate(net: Net, batch: Batch, given: Given) -> Tensor:
+    """Eq. 7: what the intermediate layers make of the received inputs should be the received outputs."""
+    return F.mse_loss(net.part(given["parts"]["intermediate"], given["s_in"]), given["s_out"])
+
+
+def simplified(net: Net, batch: Batch, given: Given) -> Tensor:
+    """Eq. 13: Z = G_IN + ½ G_local, which is the gradient of this loss, since G_IN is zero elsewhere."""
+    return intermediate(net, batch, given) + 0.5 * local(net, batch, given)
+
+
+def exact(gradients: list[Gradients], given: Given) -> Gradients:
+    """Eq. 12, for each tensor of the intermediate layers; extractor and classifier take the local gradient."""
+    own, theirs = gradients
+    inner = tuple(f"{path}." for path in given["parts"]["intermediate"])
+    return {name: _aligned(theirs[name], own[name]) if name.startswith(inner) else own[name] for name in own}
+
+
+def _aligned(theirs: Tensor, own: Tensor) -> Tensor:
+    """The nearest to G_IN that does not point against G_local."""
+    a, b = (own * own).sum(), (own * theirs).sum()
+    return theirs - (b.clamp(max=0) / a.clamp(min=torch.finfo(a.dtype).tiny)) * own
+
+
+def _noised(features: Tensor, noise: Tensor, level: float) -> Tensor:
+    """Section 4.3: Gaussian noise in units of the features' own deviation."""
+    return features + level * features.detach().std() * noise if level else features

@@ -1,0 +1,54 @@
+"""MHAT (Hu et al., 2021): the server trains a model of its own to put the participants' answers together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pydantic import Field
+
+from potluck.labels import UNLABELLED
+from potluck.method import ServerSteps, exchange
+from potluck.methods.fd import FD, probabilities_form
+from potluck.objectives import hard_and_soft
+from potluck.payload import Payload
+from potluck.plan import Plan
+from potluck.requests import Fit, Predict
+from potluck.samples import Samples
+from potluck.server import Answers, Server
+
+
+class MHAT(FD):
+    """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
+
+    ``auxiliary``: the server's model, from ``potluck.models`` or ``"package.module:callable"``; it is kept and trained
+    on in every round. ``server_plan``: how. The defaults are section 4.2's: E1 = 5 in the first round, E3 = 1 later,
+    E2 = 5 at the server, T = 5. Its β = 0.5 for plain SGD is ``distill_lr``, left to each participant by default.
+    """
+
+    first_epochs: int | None = Field(5, ge=0)
+    epochs: int | None = Field(1, ge=0)
+    auxiliary: str | Callable[..., Any] = "mlp"
+    server_plan: Plan = Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32)
+
+    @exchange(probabilities_form)
+    def probabilities(self, server: Server, answers: Answers) -> ServerSteps:
+        """Algorithm 3: train on D ∪ every (X, Ȳ_k) (eq. 6), then answer with the trained model's soft labels."""
+        public = server.public
+        assert public is not None
+        learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
+        sets = [public.inputs().with_targets(soft=payload["probabilities"]) for _, payload in answers]
+        if public.labelled:
+            sets.append(public.with_targets(soft=torch.zeros_like(sets[0].columns["soft"])))
+        else:
+            sets = [part.with_targets(y=torch.full((len(part),), UNLABELLED)) for part in sets]
+        yield Fit(
+            hard_and_soft,
+            on=Samples.concat(sets),
+            given={"temperature": self.temperature},
+            plan=self.server_plan,
+            learner=learner,
+        )
+        logits = yield Predict(public, logits=True, plan=self.server_plan, learner=learner)
+        return Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
