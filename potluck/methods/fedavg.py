@@ -25,7 +25,7 @@ class FedAvg(WeightSharing):
     weighting: Literal["samples", "uniform"] = "samples"
 
     def requires(self) -> Needs:
-        return self.needs if self.aggregation == "whole" else Needs(layers=True)
+        return self.needs if self.aggregation == "whole" else Needs(layers=True, one_label_space=True)
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)

@@ -41,7 +41,7 @@ class FedIN(WeightSharing):
     Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.
     """
 
-    needs = Needs(layers=True, parts=True)
+    needs = Needs(layers=True, parts=True, one_label_space=True)
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "layerwise"
     weighting: Literal["samples", "uniform"] = "uniform"
