@@ -1,4 +1,4 @@
-"""``potluck demo``: six strangers at one table, in under a minute."""
+"""``potluck demo``: strangers at one table, in under a minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the picture and the page go.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(min=1, help="How often it is played, each time with other draws.")] = 5,
 ) -> None:
-    """Show what each reaches alone and together, on real data, with models of six kinds."""
+    """Show what each reaches alone and together, on real data, with models of many kinds."""
     from potluck.demo import run_demo
 
     run_demo(out, seeds, Console())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import zip_longest
@@ -19,7 +20,7 @@ from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from potluck.engines.alike import likeness
-from potluck.engines.local import LocalEngine, answer_alone
+from potluck.engines.local import LocalEngine, timed_alone
 from potluck.engines.optimizers import Moments, fresh, update
 from potluck.learners.base import Fitted
 from potluck.learners.net import Companion, Net, reached, tapped
@@ -43,27 +44,29 @@ class Batched(LocalEngine):
         super().__init__(device)
         self._unstackable: set[Hashable] = set()
 
-    def answer(self, jobs: Sequence[Job]) -> list[Any]:
+    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for index, job in enumerate(jobs):
             like = likeness(job)
             groups[("alone", index) if like is None or like in self._unstackable else like].append(index)
-        answers: list[Any] = [None] * len(jobs)
+        answers: list[tuple[Any, float]] = [(None, 0.0)] * len(jobs)
         for like, members in groups.items():
             for index, answer in zip(members, self._answer_group(like, [jobs[i] for i in members]), strict=True):
                 answers[index] = answer
         return answers
 
-    def _answer_group(self, like: Hashable, jobs: list[Job]) -> list[Any]:
+    def _answer_group(self, like: Hashable, jobs: list[Job]) -> list[tuple[Any, float]]:
         if len(jobs) > 1:
             try:
-                return self._answer_stacked(jobs)
+                began = time.perf_counter()
+                answers = self._answer_stacked(jobs)
+                return [(answer, (time.perf_counter() - began) / len(jobs)) for answer in answers]
             except RuntimeError as error:
                 # Nothing was written back yet, so the same jobs can be answered alone.
                 self._unstackable.add(like)
                 kind = type(jobs[0].learner.model).__name__
                 log.warning("%d networks of %s cannot be stacked and run one by one: %s", len(jobs), kind, error)
-        return [answer_alone(job, self.device) for job in jobs]
+        return [timed_alone(job, self.device) for job in jobs]
 
     def _answer_stacked(self, jobs: list[Job]) -> list[Any]:
         if isinstance(jobs[0].work, Fit):

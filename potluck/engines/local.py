@@ -42,8 +42,12 @@ class LocalEngine(ABC):
         self._sessions: dict[str, Session] = {}
 
     @abstractmethod
+    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+        """Carries out the work of many parties, in any order; answers and seconds are in the order given."""
+
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
-        """Carries out the work of many parties, in any order, and answers in the order given."""
+        """The answers alone."""
+        return [answer for answer, _ in self.timed(jobs)]
 
     def start(
         self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool
@@ -88,7 +92,7 @@ class LocalEngine(ABC):
         for first in range(0, len(names), size):
             yield from self._run_wave({name: answers[name] for name in names[first : first + size]})
 
-    def _run_wave(self, answers: Mapping[str, Any]) -> Iterator[Arrival]:
+    def _run_wave(self, answers: dict[str, Any]) -> Iterator[Arrival]:
         while answers:
             jobs: dict[str, Job] = {}
             for name, answer in answers.items():
@@ -102,10 +106,17 @@ class LocalEngine(ABC):
                     yield Arrival(name, step, seconds=session.seconds)
                 else:
                     yield Arrival(name, None, step.value or {}, session.seconds)
-            began = time.perf_counter()
-            answers = dict(zip(jobs, self.answer(list(jobs.values())), strict=True))
-            for name in jobs:
-                self._sessions[name].seconds += (time.perf_counter() - began) / len(jobs)
+            answers = {}
+            for name, (answer, seconds) in zip(jobs, self.timed(list(jobs.values())), strict=True):
+                self._sessions[name].seconds += seconds
+                answers[name] = answer
+
+
+def timed_alone(job: Job, device: torch.device) -> tuple[Any, float]:
+    """``answer_alone``, and the seconds it took."""
+    began = time.perf_counter()
+    answer = answer_alone(job, device)
+    return answer, time.perf_counter() - began
 
 
 def answer_alone(job: Job, device: torch.device) -> Any:

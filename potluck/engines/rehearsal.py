@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,17 @@ from potluck.engines.local import answer_alone
 from potluck.engines.serial import Serial
 from potluck.learners.base import Fitted
 from potluck.learners.network import Network
+from potluck.metrics import NOTHING, Metrics
+from potluck.participant import Participant
 from potluck.requests import Fit, Job
+from potluck.samples import Samples
 
 
 class Rehearsal(Serial):
     """Networks stay as they are; estimators, which cannot answer unfitted, are fitted on a few samples."""
 
-    def answer(self, jobs: Sequence[Job]) -> list[Any]:
-        return [self._answer(job) for job in jobs]
+    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+        return [(self._answer(job), 0.0) for job in jobs]
 
     def _answer(self, job: Job) -> Any:
         if not isinstance(job.work, Fit):
@@ -25,3 +28,7 @@ class Rehearsal(Serial):
         if isinstance(job.learner, Network):
             return Fitted(steps=0)
         return answer_alone(replace(job, samples=job.samples.few_of_each()), self.device)
+
+    def evaluate(self, tests: Mapping[str, tuple[Participant, Samples | None]]) -> dict[str, Metrics]:
+        """Nothing: there is nothing to be seen in models that were not trained."""
+        return {name: dict(NOTHING) for name in tests}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from potluck.engines.local import LocalEngine, answer_alone
+from potluck.engines.local import LocalEngine, timed_alone
 from potluck.requests import Job
 
 
@@ -14,5 +14,5 @@ class Serial(LocalEngine):
 
     wave: ClassVar[int | None] = 1
 
-    def answer(self, jobs: Sequence[Job]) -> list[Any]:
-        return [answer_alone(job, self.device) for job in jobs]
+    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+        return [timed_alone(job, self.device) for job in jobs]

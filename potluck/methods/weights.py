@@ -54,7 +54,7 @@ class WeightSharing(Method):
         facts = {"samples": len(me.data), "layout": layout_of(mine)}
         reply = yield Exchange("greet", Payload(facts=facts))
         start = Payload({name: mine[name] for name in reply.facts["send"]})
-        me.load((yield Exchange("start", start)).tensors)
+        self.take(me, (yield Exchange("start", start)))
         me.state["round"] = 0
         return None
 

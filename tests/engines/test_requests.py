@@ -40,7 +40,7 @@ def both(work_of, monkeypatch, **settings):
     """The networks after the serial and after the batched engine, which must not fall back to the serial way."""
     alone, together = jobs(work_of, **settings), jobs(work_of, **settings)
     serial = Serial(CPU).answer(alone)
-    monkeypatch.setattr(batched, "answer_alone", None)
+    monkeypatch.setattr(batched, "timed_alone", None)
     stacked = Batched(CPU).answer(together)
     for one, other in zip(alone, together, strict=True):
         for name, entry in one.learner.weights().items():

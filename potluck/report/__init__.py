@@ -1,0 +1,1 @@
+"""Reports: what a comparison says (``compared``), shown as tables, pictures and pages."""

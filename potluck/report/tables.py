@@ -1,0 +1,43 @@
+"""A table of plain text that is shown twice: in the terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich import table as rich_table
+from rich.text import Text
+
+Cells = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, rows, and perhaps a last row that sums them up.
+
+    The first ``texts`` columns are text, the others numbers. ``even`` is a column whose characters stand below each
+    other, ``strong`` the one the reader came for.
+    """
+
+    headings: Cells
+    rows: Sequence[Cells]
+    total: Cells | None = None
+    texts: int = 1
+    even: int | None = None
+    strong: int | None = None
+
+    def to_rich(self) -> rich_table.Table:
+        """The table for a terminal."""
+        shown = rich_table.Table(box=box.SIMPLE, show_edge=False, padding=0, show_footer=self.total is not None)
+        for number, heading in enumerate(self.headings):
+            shown.add_column(
+                Text(heading),
+                footer=Text(self.total[number] if self.total else "", style="bold"),
+                justify="left" if number < self.texts else "right",
+                style="green" if number == self.strong else "",
+                no_wrap=True,
+            )
+        for row in self.rows:
+            shown.add_row(*map(Text, row))
+        return shown

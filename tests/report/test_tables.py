@@ -1,0 +1,37 @@
+"""One table, in the terminal and on a page."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from potluck.report import page
+from potluck.report.tables import Table
+
+TABLE = Table(["who", "score"], [["[red]ann[/]", "1.5"], ["<b>", "20"]], total=["mean", "10.75"], strong=1)
+
+
+def shown(table):
+    text = io.StringIO()
+    Console(file=text, width=60).print(table.to_rich())
+    return [line.strip() for line in text.getvalue().splitlines()]
+
+
+def test_the_terminal_shows_text_as_it_is():
+    lines = shown(TABLE)
+    assert lines[0].split() == ["who", "score"]
+    assert lines[2].split() == ["[red]ann[/]", "1.5"]
+    assert lines[-1].split() == ["mean", "10.75"]
+
+
+def test_without_a_total_there_is_no_last_row():
+    table = Table(["who", "score"], [["ann", "1.5"]])
+    assert shown(table)[-1].split() == ["ann", "1.5"]
+    assert "tfoot" not in page.table(table)
+
+
+def test_the_page_escapes_text_and_marks_columns():
+    html = page.table(TABLE)
+    assert '<td class="text">&lt;b&gt;</td><td class="strong">20</td>' in html
+    assert "<tfoot>" in html
