@@ -10,13 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from potluck.engines import make_engine
 from potluck.engines.local import Arrival
-from potluck.errors import DataError, MisfitError, PayloadError, SettingsError
+from potluck.errors import PayloadError, SettingsError
 from potluck.history import History, Row
 from potluck.labels import encode, union
 from potluck.method import Method
@@ -26,14 +24,13 @@ from potluck.payload import Limits, Payload
 from potluck.randomness import generator
 from potluck.runs.folder import RunFolder
 from potluck.runs.identity import fingerprint, settings_of
-from potluck.samples import Samples, as_inputs, as_pair
+from potluck.samples import Samples, as_pair
+from potluck.seating import Published, by_name, check_fit, check_inputs, published
 from potluck.server import Server
 
 log = logging.getLogger(__name__)
 
 Callback = Callable[["Federation", list[Row]], None]
-
-Published = tuple[Tensor, np.ndarray[Any, Any] | None]
 
 
 @dataclass
@@ -79,7 +76,7 @@ class Federation:
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
         if not 0 < participation <= 1:
             raise SettingsError(f"participation is {participation!r}; expected a share above 0, up to 1.")
-        self.participants = _by_name(participants)
+        self.participants = by_name(participants)
         self.method = method
         self.seed = seed
         self.participation = participation
@@ -90,17 +87,17 @@ class Federation:
         self._joined: dict[str, Tally] | None = None
         self._kept_in: Path | None = None
 
-        published = _published(public)
+        shown = published(public)
         tests = None if test is None else as_pair(test, "test data")
         for participant in self.participants.values():
-            participant.join(seed, published)
+            participant.join(seed, shown)
         self._tests = {name: (p, p.own_test(tests)) for name, p in self.participants.items()}
-        self._check_inputs(published)
-        self._check_fit(published)
+        check_inputs(self._tests, shown)
+        check_fit(method, self.participants, shown)
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
-            self._server_public(published),
+            self._server_public(shown),
         )
 
     def __repr__(self) -> str:
@@ -314,71 +311,13 @@ class Federation:
         order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
         return sorted(able[index] for index in order[:count].tolist())
 
-    def _check_inputs(self, published: Published | None) -> None:
-        """Everybody must read the same kind of inputs: they learn from each other on them."""
-        first, *others = self.participants.values()
-        kind = _kind(first.data.x)
-        inputs = [(p.name, p.data.x) for p in others]
-        inputs += [(f"the test data of {name}", test.x) for name, (_, test) in self._tests.items() if test]
-        inputs += [("the public data", published[0])] if published else []
-        for owner, x in inputs:
-            if _kind(x) != kind:
-                raise DataError(
-                    f"{owner} has inputs of {_kind(x)}, {first.name} of {kind}; expected the same for all. "
-                    f"Convert them before they join."
-                )
-
-    def _check_fit(self, published: Published | None) -> None:
-        kind: Literal["nothing", "inputs", "labels"] = "nothing"
-        if published is not None:
-            kind = "inputs" if published[1] is None else "labels"
-        reasons = self.method.requires().unmet(list(self.participants.values()), kind)
-        if reasons:
-            raise MisfitError(
-                f"{type(self.method).__name__} does not fit this federation:" + "".join(f"\n- {r}" for r in reasons)
-            )
-
-    def _server_public(self, published: Published | None) -> Samples | None:
-        if published is None:
+    def _server_public(self, shown: Published | None) -> Samples | None:
+        if shown is None:
             return None
-        x, y = published
+        x, y = shown
         labels = union(p.labels for p in self.participants.values())
         known = {} if y is None else {"y": encode(y, labels, "public data", strict=False)}
         return Samples({"x": x, **known})
-
-
-def _kind(x: Tensor) -> str:
-    """What must be the same about all inputs: the shape, and whether they are bytes, which are scaled."""
-    return f"shape {tuple(x.shape[1:])}" + (" in bytes" if x.dtype == torch.uint8 else "")
-
-
-def _by_name(participants: Iterable[Participant]) -> dict[str, Participant]:
-    found: dict[str, Participant] = {}
-    models: dict[int, str] = {}
-    for participant in participants:
-        if not isinstance(participant, Participant):
-            raise SettingsError(f"{participant!r} is no Participant.")
-        if participant.name in found:
-            raise SettingsError(f"Two participants are named {participant.name!r}; names must differ.")
-        if participant.built:
-            owner = models.setdefault(id(participant.model), participant.name)
-            if owner != participant.name:
-                raise SettingsError(
-                    f"{owner} and {participant.name} bring the same model object, so training one would change the "
-                    f"other; give each its own (copy.deepcopy)."
-                )
-        found[participant.name] = participant
-    if not found:
-        raise SettingsError("A federation needs at least one participant; got none.")
-    return found
-
-
-def _published(public: Any) -> Published | None:
-    if public is None:
-        return None
-    if isinstance(public, tuple | list | torch.utils.data.Dataset):
-        return as_pair(public, "public data")
-    return as_inputs(public, "public data"), None
 
 
 def _end(tally: Tally, arrival: Arrival) -> None:

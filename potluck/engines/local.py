@@ -115,7 +115,11 @@ class LocalEngine(ABC):
 def timed_alone(job: Job, device: torch.device) -> tuple[Any, float]:
     """``answer_alone``, and the seconds it took."""
     began = time.perf_counter()
-    answer = answer_alone(job, device)
+    try:
+        answer = answer_alone(job, device)
+    except Exception as error:
+        error.add_note(f"This happened at {job.owner}, in round {job.round}, on {type(job.work).__name__}.")
+        raise
     return answer, time.perf_counter() - began
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -217,3 +219,37 @@ def _wide():
 def test_a_model_without_parts_is_refused_by_name():
     with pytest.raises(potluck.MisfitError, match="p0: "):
         potluck.Federation(participants([mlp(0)]), FedIN())
+
+
+@pytest.mark.slow
+def test_learning_from_the_others_beats_learning_alone():
+    """Digits, 8 participants with 45 images each and networks of two depths, 20 rounds of 5 epochs, 3 seeds.
+
+    Measured: Local 82.9%, FedIN 86.7%. (Layer-wise FedAvg reaches 89.9% here: so early, on so small a task, received
+    features hold the intermediate layers back.)
+    """
+    digits = potluck.data.digits()
+    nn = torch.nn
+
+    def network(blocks):
+        layers = []
+        for channels in (1, *[16] * blocks):
+            layers += [nn.Conv2d(channels, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, 10))
+
+    def accuracy(method):
+        scores = []
+        for seed in range(3):
+            plan = potluck.Plan(lr=1e-3, batch_size=16, epochs=5)
+            shares = potluck.data.iid(digits.y, 30, seed).shares[:8]
+            people = [
+                potluck.Participant(
+                    f"p{i}", partial(network, 1 + i % 2), (digits.x[s], digits.y[s]), labels=range(10), plan=plan
+                )
+                for i, s in enumerate(shares)
+            ]
+            federation = potluck.Federation(people, method, test=(digits.x_test, digits.y_test), seed=seed)
+            scores.append(federation.run(20).final.accuracy)
+        return sum(scores) / len(scores)
+
+    assert accuracy(FedIN()) > accuracy(potluck.methods.Local()) + 0.02

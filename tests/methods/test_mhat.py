@@ -146,3 +146,34 @@ def test_an_unknown_model_for_the_server_is_named():
     method = MHAT(auxiliary="mpl")
     with pytest.raises(potluck.SettingsError, match="Did you mean 'mlp'"):
         potluck.Federation(participants([mlp(0)]), method, public=PUBLIC[0]).run(1)
+
+
+@pytest.mark.slow
+def test_learning_from_the_others_beats_learning_alone():
+    """Digits, 3 participants with 60 labelled images each, 500 public ones without labels, 30 rounds, 3 seeds.
+
+    Measured: Local 63.5%, FD 86.0%, MHAT 85.8%. On unlabelled data a server that learns well learns FD's mean, so the
+    two stand level; neither needs a label more than Local has.
+    """
+    digits = potluck.data.digits()
+
+    def accuracy(method):
+        scores = []
+        for seed in range(3):
+            public = potluck.data.take_aside(digits.x, digits.y, 500, seed)
+            shares = potluck.data.iid(digits.y[public.kept], 3, seed).shares
+            held = [public.kept[share][:60] for share in shares]
+            plan = potluck.Plan(optimizer="sgd", lr=0.1)
+            people = [
+                potluck.Participant(f"p{i}", "mlp", (digits.x[rows], digits.y[rows]), labels=range(10), plan=plan)
+                for i, rows in enumerate(held)
+            ]
+            test = (digits.x_test, digits.y_test)
+            federation = potluck.Federation(people, method, public=public.x, test=test, seed=seed)
+            scores.append(federation.run(30).final.accuracy)
+        return sum(scores) / len(scores)
+
+    server = potluck.Plan(optimizer="sgd", lr=0.5, epochs=5)
+    together = accuracy(MHAT(distill_lr=0.5, server_plan=server))
+    assert together > accuracy(potluck.methods.Local()) + 0.1
+    assert together > accuracy(FD(first_epochs=5, epochs=1, distill_lr=0.5)) - 0.02

@@ -75,7 +75,7 @@ def test_the_servers_own_model_resumes(tmp_path):
             list(answers)
             learner = server.learner("auxiliary", lambda: mlp(0), 3)
             fitted = yield potluck.Fit(on=server.public, plan=PLAN, learner=learner)
-            return potluck.Payload(facts={"loss": fitted.losses[-1][0]})
+            return potluck.Payload(facts={"taught": fitted.losses[-1][0]})
 
     unbroken = table(Taught()).run(4).rows()
     table(Taught()).run(2, run_dir=tmp_path)
@@ -86,7 +86,12 @@ def test_the_folder_holds_what_was_run(tmp_path):
     federation = table(FedAvg(), seed=5)
     history = federation.run(2, run_dir=tmp_path)
     settings = json.loads((tmp_path / "settings.json").read_text())
-    assert settings["method"] == {"name": "FedAvg", "weighting": "samples", "batchnorm": "average"}
+    assert settings["method"] == {
+        "name": "FedAvg",
+        "aggregation": "whole",
+        "weighting": "samples",
+        "batchnorm": "average",
+    }
     assert settings["seed"] == 5
     assert settings["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert [p["name"] for p in settings["participants"]] == ["p0", "p1", "p2"]
