@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from potluck.errors import DataError
+from potluck.errors import DataError, MisfitError
 
 Label = str | int
 LabelSpace = tuple[Label, ...]
@@ -50,6 +50,15 @@ def decode(codes: torch.Tensor, labels: LabelSpace) -> np.ndarray[Any, Any]:
 def union(spaces: Iterable[LabelSpace]) -> LabelSpace:
     """All labels of all participants, sorted (CoFED eq. 15)."""
     return _sorted({label for space in spaces for label in space})
+
+
+def one_space(told: Mapping[str, list[Label]]) -> list[Label]:
+    """The label space that all participants told, or an error that names who differs."""
+    first = min(told)
+    for name, labels in told.items():
+        if labels != told[first]:
+            raise MisfitError(f"{name} has labels {labels}, {first} has {told[first]}; expected the same.")
+    return told[first]
 
 
 def _sorted(labels: Iterable[Label]) -> LabelSpace:

@@ -61,9 +61,9 @@ class Needs:
         """Every reason why a federation cannot use the method; none if it can."""
         reasons = []
         if self.public != "nothing" and public == "nothing":
-            reasons.append("it needs public data; pass `public=`")
+            reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
-            reasons.append("it needs labels on the public data; pass `public=(x, y)`")
+            reasons.append("it needs labels on the public data, and there are none; add them to `public`")
         black_boxes = [p.name for p in participants if not p.learner.shows_layers]
         if self.layers and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
@@ -80,7 +80,7 @@ class Needs:
             if odd:
                 reasons.append(
                     f"it needs one label space, and these differ from {first.name}'s {list(first.labels)}: "
-                    f"{_some(odd)}; pass `labels=` to give all of them the same"
+                    f"{_some(odd)}; give all of them the same `labels`"
                 )
         if self.shared_labels:
             for p in participants:

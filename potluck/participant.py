@@ -107,8 +107,7 @@ class Participant:
     @cached_property
     def parts(self) -> Parts:
         """Extractor, intermediate layers and classifier of its network."""
-        example = self.plan.inputs(self.data.x[:2], self.network.dtype)
-        return parts(self.network.model, example, self.stages)
+        return parts(self.network.model, self.network.example(self.data, self.plan), self.stages)
 
     @property
     def model(self) -> Any:

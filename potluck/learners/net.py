@@ -87,7 +87,7 @@ def tapped(module: nn.Module, at: Sequence[str]) -> Iterator[dict[str, Tensor]]:
 
     def collect(name: str, layer: nn.Module) -> object:
         def hook(_module: nn.Module, _inputs: object, output: Tensor) -> None:
-            taken[name] = output
+            taken[name] = output.clone()  # a layer after it may write into its output, as in-place activations do
 
         return layer.register_forward_hook(hook)
 

@@ -88,13 +88,17 @@ class Network(Learner):
             for name, entry in entries.items():
                 own[name].copy_(entry)
 
+    def example(self, samples: Samples, plan: Plan) -> Tensor:
+        """Two samples as the network reads them, where it is."""
+        return plan.inputs(samples.x[:2].to(self._device), self.dtype)
+
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
         """Runs two samples through the module, in evaluation mode so that it stays as it is."""
         kind, shape = type(self.model).__name__, tuple(samples.x.shape[1:])
         self.model.eval()
         try:
             with torch.no_grad(), seeded(0):
-                output = self.model(plan.inputs(samples.x[:2].to(self._device), self.dtype))
+                output = self.model(self.example(samples, plan))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise ModelError(f"{owner}: {kind} cannot read inputs of shape {shape}: {error}") from error
         found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from potluck.methods.cofed import CoFED
+from potluck.methods.draftfed import DraftFed
 from potluck.methods.fd import FD
 from potluck.methods.fedavg import FedAvg
 from potluck.methods.fedin import FedIN
@@ -11,6 +12,8 @@ from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
 from potluck.registry import Registry
 
-METHODS = Registry("methods", {method.__name__: method for method in (CoFED, FD, FedAvg, FedIN, Local, MHAT, PerHeFed)})
+METHODS = Registry(
+    "methods", {method.__name__: method for method in (CoFED, DraftFed, FD, FedAvg, FedIN, Local, MHAT, PerHeFed)}
+)
 
-__all__ = ["FD", "METHODS", "MHAT", "CoFED", "FedAvg", "FedIN", "Local", "PerHeFed"]
+__all__ = ["FD", "METHODS", "MHAT", "CoFED", "DraftFed", "FedAvg", "FedIN", "Local", "PerHeFed"]

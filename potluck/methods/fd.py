@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from pydantic import Field
 
-from potluck.errors import MisfitError
+from potluck.labels import one_space
 from potluck.method import Method, Needs, Replies, ServerSteps, Steps, exchange
 from potluck.objectives import hard_and_soft
 from potluck.participant import Participant
@@ -66,12 +66,7 @@ class FD(Method):
     @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all mean the same by a column of probabilities."""
-        spaces = {sender: payload.facts["labels"] for sender, payload in answers}
-        first = min(spaces)
-        for sender, labels in spaces.items():
-            if labels != spaces[first]:
-                raise MisfitError(f"{sender} has labels {labels}, {first} has {spaces[first]}; expected the same.")
-        server.state["labels"] = spaces[first]
+        server.state["labels"] = one_space({sender: payload.facts["labels"] for sender, payload in answers})
         return Payload()
 
     @exchange(probabilities_form)

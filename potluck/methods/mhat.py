@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from potluck.labels import UNLABELLED
 from potluck.method import ServerSteps, exchange
 from potluck.methods.fd import FD, probabilities_form
+from potluck.models import MODELS
 from potluck.objectives import hard_and_soft
 from potluck.payload import Payload
 from potluck.plan import Plan
@@ -31,6 +32,19 @@ class MHAT(FD):
     epochs: int | None = Field(1, ge=0)
     auxiliary: str | Callable[..., Any] = "mlp"
     server_plan: Plan = Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32)
+
+    @field_validator("auxiliary")
+    @classmethod
+    def _auxiliary_exists(cls, auxiliary: str | Callable[..., Any]) -> str | Callable[..., Any]:
+        if isinstance(auxiliary, str):
+            MODELS[auxiliary]
+        return auxiliary
+
+    @field_validator("server_plan", mode="before")
+    @classmethod
+    def _rest_as_by_default(cls, plan: Any) -> Any:
+        """A few settings of the server's plan leave its other defaults as they are."""
+        return cls.model_fields["server_plan"].default.but(**plan) if isinstance(plan, dict) else plan
 
     @exchange(probabilities_form)
     def probabilities(self, server: Server, answers: Answers) -> ServerSteps:

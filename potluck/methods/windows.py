@@ -1,16 +1,29 @@
 """The masked-window mean: one way to average tensors that only partly cover each other.
 
-A contribution has a value, a weight, where in the whole it lies (one start for each dimension) and perhaps a mask of
-what counts in it. At each position of the whole the result is Σ weight·value / Σ weight over the contributions that
-cover it; a position nobody covers keeps its old value.
+A contribution has a value, a weight, where in the whole it lies (a start or a tensor of positions for each dimension)
+and perhaps a mask of what counts in it. At each position of the whole the result is Σ weight·value / Σ weight over the
+contributions that cover it; a position nobody covers keeps its old value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+
+Place = Sequence[int | Tensor]
+"""For each dimension where a window begins, or, if it has gaps or wraps round, its positions, no two the same."""
+
+
+def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
+    """A window of that shape as an index: ``whole[window(at, shape)]`` is what lies in it."""
+    spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(at, shape, strict=True)]
+    if sum(isinstance(span, Tensor) for span in spans) < 2:
+        return tuple(spans)
+    positions = [torch.arange(s.start, s.stop) if isinstance(s, slice) else s for s in spans]
+    return tuple(p.reshape(-1, *[1] * (len(shape) - 1 - dimension)) for dimension, p in enumerate(positions))
 
 
 class WindowMean:
@@ -20,15 +33,12 @@ class WindowMean:
         self._sum = torch.zeros(tuple(shape), dtype=torch.float64)
         self._weight = torch.zeros(tuple(shape), dtype=torch.float64)
 
-    def add(
-        self, value: Tensor, weight: float = 1.0, at: Sequence[int] | None = None, mask: Tensor | None = None
-    ) -> None:
+    def add(self, value: Tensor, weight: float = 1.0, at: Place | None = None, mask: Tensor | None = None) -> None:
         """Merges one contribution."""
-        starts = at or [0] * value.ndim
-        window = tuple(slice(start, start + length) for start, length in zip(starts, value.shape, strict=True))
+        place = window(at or [0] * value.ndim, value.shape)
         share = weight if mask is None else mask.to(torch.float64) * weight
-        self._sum[window] += value.to(torch.float64) * share
-        self._weight[window] += share
+        self._sum[place] += value.to(torch.float64) * share
+        self._weight[place] += share
 
     def result(self, old: Tensor) -> Tensor:
         """The mean where anything was added, the old value elsewhere, in the old value's type."""

@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import potluck
-from potluck.methods import FD, METHODS, MHAT, CoFED, FedAvg, FedIN, Local, PerHeFed
+from potluck.methods import FD, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
 from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
 
 PUBLIC = made_data(50, 90)
@@ -21,6 +21,8 @@ METHODS_TO_TRY = [
     FedAvg(aggregation="layerwise"),
     FD(),
     CoFED(update_batch_size=16),
+    DraftFed(samples=40, draft_batch_size=16),
+    DraftFed(lambda1=0, pad_norm="count", frozen_norms=False),
     MHAT(server_plan=PLAN),
     FedIN(pairs=6),
     FedIN(pairs=6, alleviation="exact", noise=0.8, aggregation="same-architecture"),

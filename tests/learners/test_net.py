@@ -102,3 +102,11 @@ def test_parameters_are_the_trainable_ones(module, others):
     assert set(own) == set(replaced) == names
     assert own["2.bias"] is module[2].bias
     assert replaced["2.bias"] is others["2.bias"]
+
+
+def test_a_tap_shows_what_the_layer_put_out_even_if_the_next_one_writes_over_it():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
+    x = torch.randn(5, 3)
+    _, taken = Net(module).taps(x, at=["0"])
+    torch.testing.assert_close(taken["0"], module[0](x))
+    assert (taken["0"] < 0).any()

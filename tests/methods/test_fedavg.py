@@ -91,7 +91,7 @@ def test_different_architectures_are_refused_with_names():
 
 def test_different_label_spaces_are_refused_with_advice():
     odd = potluck.Participant("odd", cnn(1, classes=2), made_data(10, 1, [0, 1]))
-    with pytest.raises(potluck.MisfitError, match="pass `labels=`"):
+    with pytest.raises(potluck.MisfitError, match="give all of them the same `labels`"):
         potluck.Federation([*participants([cnn(0)]), odd], FedAvg())
 
 

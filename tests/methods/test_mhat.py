@@ -143,9 +143,14 @@ def test_the_servers_model_is_chosen_by_name_and_kept():
 
 
 def test_an_unknown_model_for_the_server_is_named():
-    method = MHAT(auxiliary="mpl")
     with pytest.raises(potluck.SettingsError, match="Did you mean 'mlp'"):
-        potluck.Federation(participants([mlp(0)]), method, public=PUBLIC[0]).run(1)
+        MHAT(auxiliary="mpl")
+
+
+def test_a_few_settings_of_the_servers_plan_leave_the_others_as_they_are():
+    assert MHAT(server_plan={"epochs": 2}).server_plan == MHAT().server_plan.but(epochs=2)
+    with pytest.raises(potluck.SettingsError, match="epocs"):
+        MHAT(server_plan={"epocs": 2})
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import tensor
 
-from potluck.methods.windows import WindowMean
+from potluck.methods.windows import WindowMean, window
 
 
 def mean(old, *contributions):
@@ -35,6 +35,30 @@ def test_heterofl_positions_nobody_holds_keep_their_value():
     whole, half = ([[1.0, 2.0], [3.0, 4.0]], 1, None, None), ([[5.0]], 1, None, None)
     torch.testing.assert_close(mean(old, whole, half), tensor([[3.0, 2.0], [3.0, 4.0]]))
     torch.testing.assert_close(mean(old, half), tensor([[5.0, 9.0], [9.0, 9.0]]))
+
+
+def test_fedrolex_windows_wrap_round():
+    """K = 5, round 3: A holds {3, 4, 0}, B holds {3}; everything was 10."""
+    found = mean(
+        torch.full((5,), 10.0), ([1.0, 2.0, 3.0], 1, [tensor([3, 4, 0])], None), ([5.0], 1, [tensor([3])], None)
+    )
+    torch.testing.assert_close(found, tensor([3.0, 10.0, 10.0, 3.0, 2.0]))
+
+
+def test_positions_in_several_dimensions_meet_everywhere():
+    whole = torch.arange(24.0).reshape(4, 3, 2)
+    rows, columns = tensor([3, 0]), tensor([2, 1])
+    for at in ([rows, columns, 0], [rows, 1, 0], [rows, columns, tensor([1])], [1, columns, 1], [2, 1, 0]):
+        shape = [2, 2, 1]
+        taken = [list(p) if isinstance(p, torch.Tensor) else range(p, p + n) for p, n in zip(at, shape, strict=True)]
+        expected = [whole[i, j, k].item() for i in taken[0] for j in taken[1] for k in taken[2]]
+        assert whole[window(at, shape)].flatten().tolist() == expected
+        merged = WindowMean(whole.shape)
+        merged.add(torch.full(shape, 2.0), at=at)
+        merged.add(torch.full(shape, 5.0), 2.0, at)
+        found = merged.result(whole)
+        assert (found[window(at, shape)] == 4.0).all()
+        assert (found != whole).sum() == sum(value != 4.0 for value in expected)
 
 
 def test_lotteryfl_masked_mean():

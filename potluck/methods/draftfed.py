@@ -1,0 +1,219 @@
+"""DraftFed (Liao et al., "A Draft-based Personalized Federated Learning Approach"): learn what others' layers see.
+
+Networks may be ResNets, DenseNets or plain CNNs, of any depth and width, in one federation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from potluck.errors import ModelError, PayloadError
+from potluck.labels import one_space
+from potluck.learners.net import Net
+from potluck.learners.structure import convolutions, draft_point
+from potluck.method import Method, Needs, Steps, exchange
+from potluck.methods.drafts import aligned, maps
+from potluck.methods.windows import WindowMean
+from potluck.objectives import Given
+from potluck.participant import Participant
+from potluck.payload import Form, Like, Limits, Payload
+from potluck.randomness import generator
+from potluck.requests import Exchange, Fit, Tap
+from potluck.samples import Batch, Samples
+from potluck.server import Answers, Server
+
+LOGITS, WHOLE = "logits", ""
+"""The last draft's name, and the path at which a network's own output is tapped."""
+LONGEST = 2**16
+"""The greatest length of a draft in any dimension that a participant may claim."""
+
+Depth = Annotated[int, Field(ge=1, le=2**16)]
+"""How many convolutions a network has."""
+
+
+class DraftFed(Method):
+    """Algorithm 1: show drafts of the shared inputs, learn the mean of all drafts, then learn one's own data.
+
+    A participant has three drafts (eq. 2): what its first convolution, its last one and the whole network put out, in
+    evaluation mode; where a BatchNorm reads just that convolution, what the BatchNorm puts out. ``lambda1`` to
+    ``lambda3`` weigh their losses (eq. 3); 0 leaves one out, and what no loss uses is not sent. The shared inputs are
+    ``samples`` of the public ones, drawn once; labels on them are never used, and they are not augmented.
+    ``draft_epochs``, ``draft_batch_size`` and ``draft_lr`` change the plan for learning drafts. ``pad_norm``: a channel
+    that some do not have is divided by all contributors (eq. 8), or by those who have it. ``count_shortcuts``: shortcut
+    convolutions count in a network's depth. ``frozen_norms``: BatchNorm keeps the statistics of one's own data.
+    """
+
+    needs = Needs(layers=True, convolutions=True, public="inputs", one_label_space=True)
+
+    lambda1: float = Field(1.0, ge=0)
+    lambda2: float = Field(1.0, ge=0)
+    lambda3: float = Field(1.0, ge=0)
+    samples: int = Field(512, ge=1)
+    draft_epochs: int | None = Field(None, ge=0)
+    draft_batch_size: int | None = Field(None, ge=1)
+    draft_lr: float | None = Field(None, gt=0)
+    pad_norm: Literal["n", "count"] = "n"
+    count_shortcuts: bool = False
+    frozen_norms: bool = True
+
+    def requires(self) -> Needs:
+        """Only feature maps need convolutions, only logits one label space."""
+        inner = self.lambda1 + self.lambda2 > 0
+        return replace(self.needs, convolutions=inner, one_label_space=self.lambda3 > 0)
+
+    @model_validator(mode="after")
+    def _something_is_learned(self) -> DraftFed:
+        if self.lambda1 + self.lambda2 + self.lambda3 == 0:
+            raise ValueError("lambda1, lambda2 and lambda3 are all 0; expected one above 0. Learning alone is Local.")
+        return self
+
+    def join(self, me: Participant) -> Steps:
+        assert me.public is not None
+        layers = convolutions(me.model, self.count_shortcuts) if self.requires().convolutions else [WHOLE]
+        facts = {"depth": len(layers), "labels": list(me.labels) if self.lambda3 else []}
+        shown = (yield Exchange("depths", Payload(facts=facts))).facts["shown"]
+        places = {conv(number): draft_place(me, layers[number - 1]) for number in shown}
+        taken = yield Tap(me.public.take(torch.tensor([0])), at=list(places.values()))
+        shapes = [maps(taken[place]).shape[1:] for place in places.values()]
+        table = torch.tensor(shapes, dtype=torch.int32).reshape(-1, 3)
+        yield Exchange("shapes", Payload({"shapes": table}))
+        me.state.update(depth=len(layers), places=places)
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        places: dict[str, str] = me.state["places"] | ({LOGITS: WHOLE} if self.lambda3 else {})
+        shared = self._shared(me)
+        taken = yield Tap(shared, at=list(places.values()))
+        drafts = {name: maps(taken[place]).float() for name, place in places.items()}
+        targets = yield Exchange("drafts", Payload(drafts))
+        weights = self._weights(me.state["depth"])
+        plan = me.plan.but(epochs=self.draft_epochs, batch_size=self.draft_batch_size, lr=self.draft_lr)
+        yield Fit(
+            draft_loss,
+            on=shared.with_targets(targets.tensors),
+            given={"weights": weights, "places": {name: places[name] for name in weights}},
+            plan=plan.model_copy(update={"augment": None}),
+            frozen_norms=self.frozen_norms,
+        )
+        yield Fit()
+        return None
+
+    def _shared(self, me: Participant) -> Samples:
+        """Section III-B: the same inputs for all, in every round."""
+        assert me.public is not None
+        rows = torch.randperm(len(me.public), generator=generator(me.seed, "shared inputs"))[: self.samples]
+        return me.public.inputs().take(rows.sort().values)
+
+    def _weights(self, depth: int) -> dict[str, float]:
+        """Eq. 3: what one learns, and how much it counts. An only convolution is the first and the last."""
+        weights = {conv(1): self.lambda1, LOGITS: self.lambda3}
+        weights[conv(depth)] = weights.get(conv(depth), 0.0) + self.lambda2
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def _shown(self, depth: int, depths: Iterable[int]) -> list[int]:
+        """Eq. 5: the convolutions one shows: the first, and wherever someone no deeper has its last."""
+        first = [1] if self.lambda1 else []
+        lasts = [other for other in depths if other <= depth] if self.lambda2 else []
+        return sorted({*first, *lasts})
+
+    @exchange(lambda self, server, sender: Form(facts={"depth": Depth, "labels": list[str | int]}))
+    def depths(self, server: Server, answers: Answers) -> dict[str, Payload]:
+        """Tells each which convolutions to show, once it is known how deep everyone is."""
+        told = {sender: payload.facts for sender, payload in answers}
+        labels = one_space({sender: facts["labels"] for sender, facts in told.items()})
+        depths = {sender: facts["depth"] for sender, facts in told.items()}
+        shown = {sender: self._shown(depth, depths.values()) for sender, depth in depths.items()}
+        server.state.update(depths=depths, shown=shown, labels=labels)
+        return {sender: Payload(facts={"shown": numbers}) for sender, numbers in shown.items()}
+
+    def _shapes_form(self, server: Server, sender: str) -> Form:
+        shape = Like((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
+        return ShapesForm({"shapes": shape}, samples=self._rows(server))
+
+    @exchange(_shapes_form)
+    def shapes(self, server: Server, answers: Answers) -> Payload:
+        """Notes the shape of everything that each will show."""
+        shapes: dict[str, dict[str, list[int]]] = {}
+        for sender, payload in answers:
+            names = [conv(number) for number in server.state["shown"][sender]]
+            shapes[sender] = dict(zip(names, payload["shapes"].tolist(), strict=True))
+            if self.lambda3:
+                shapes[sender][LOGITS] = [len(server.state["labels"])]
+        server.state["shapes"] = shapes
+        return Payload()
+
+    @exchange(
+        lambda self, server, sender: Form(
+            {name: Like((self._rows(server), *shape)) for name, shape in server.state["shapes"][sender].items()}
+        )
+    )
+    def drafts(self, server: Server, answers: Answers) -> dict[str, Payload]:
+        """Each one's targets (eq. 4, 6 and 8): the mean of all who show that layer, in its own shape.
+
+        All have a first convolution; to a last one contribute those who are as deep or deeper. Participants that want
+        the same layer in the same shape share one running mean.
+        """
+        wanted = {
+            name: [(draft, *shapes[draft]) for draft in self._weights(server.state["depths"][name])]
+            for name, shapes in server.state["shapes"].items()
+        }
+        rows, senders = self._rows(server), []
+        means = {key: WindowMean((rows, *key[1:])) for keys in wanted.values() for key in keys}
+        for sender, payload in answers:
+            senders.append(sender)
+            for (name, *shape), mean in means.items():
+                if name in payload.tensors:
+                    mean.add(aligned(payload[name], shape, pad=self.pad_norm == "n"))
+        keys = {key for sender in senders for key in wanted[sender]}
+        targets = {key: means[key].result(torch.zeros(rows, *key[1:])) for key in keys}
+        return {sender: Payload({key[0]: targets[key] for key in wanted[sender]}) for sender in senders}
+
+    def _rows(self, server: Server) -> int:
+        return min(self.samples, server.public_size)
+
+
+def conv(number: int) -> str:
+    """What the draft of a network's number-th convolution is called."""
+    return f"conv{number}"
+
+
+def draft_place(me: Participant, convolution: str) -> str:
+    """Section III-B: the layer of one's network that puts out a convolution's draft."""
+    assert me.public is not None
+    try:
+        return draft_point(me.model, convolution, me.network.example(me.public, me.plan))
+    except ModelError as error:
+        raise ModelError(f"{me.name}: {error}") from error
+
+
+def draft_loss(net: Net, batch: Batch, given: Given) -> Tensor:
+    """Eq. 3: the weighted sum of mean squared errors (feature maps) and the cross-entropy (logits) to the targets."""
+    logits, taken = net.taps(batch["x"], at=[place for place in given["places"].values() if place != WHOLE])
+
+    def loss(name: str) -> Tensor:
+        target = batch[name].to(logits.dtype)
+        if name == LOGITS:
+            return F.cross_entropy(logits, target.softmax(dim=-1))
+        return F.mse_loss(maps(taken[given["places"][name]]), target)
+
+    return torch.stack([weight * loss(name) for name, weight in given["weights"].items()]).sum()
+
+
+@dataclass(frozen=True)
+class ShapesForm(Form):
+    """Shapes of drafts that the server may make room for: with that many samples they fit into a payload."""
+
+    samples: int = 1
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        size = 4 * self.samples * int(payload["shapes"].long().prod(dim=1).sum())
+        if size > Limits().bytes:
+            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {Limits().bytes}")

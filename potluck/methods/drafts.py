@@ -1,0 +1,27 @@
+"""Drafts: what a network's layers make of inputs that all share, brought into one shape so that a mean can be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def maps(draft: Tensor) -> Tensor:
+    """A draft as samples × channels × height × width; sequences have height 1, and logits stay as they are."""
+    return draft.unsqueeze(2) if draft.ndim == 3 else draft
+
+
+def aligned(draft: Tensor, shape: Sequence[int], pad: bool = True) -> Tensor:
+    """A draft in the shape of another's (DraftFed, eq. 7). Logits stay as they are.
+
+    Height and width are averaged down or interpolated up, each on its own. Channels too many are cut off; those
+    missing are zeros, or with ``pad=False`` stay missing.
+    """
+    if draft.ndim == 2:
+        return draft
+    channels, height, width = shape
+    smaller = F.adaptive_avg_pool2d(draft.double(), (min(draft.shape[2], height), min(draft.shape[3], width)))
+    resized = F.interpolate(smaller, (height, width), mode="bilinear")[:, :channels]
+    return F.pad(resized, (0, 0, 0, 0, 0, channels - resized.shape[1])) if pad else resized

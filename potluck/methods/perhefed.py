@@ -1,0 +1,192 @@
+"""PerHeFed (Ma, Liao et al., 2022): participants share some filters of some convolutions, whatever their networks.
+
+Of a convolution its weights travel, as filters × channels × height × width (width 1 if it has one dimension).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import zip_longest
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from potluck.errors import MisfitError, PayloadError, SettingsError, nearest
+from potluck.learners.structure import convolutions
+from potluck.method import Method, Needs, Steps, exchange
+from potluck.methods.windows import WindowMean, window
+from potluck.participant import Participant
+from potluck.payload import Form, Like, Payload, dtype_named
+from potluck.requests import Exchange, Fit
+from potluck.server import Answers, Server
+
+LARGEST = 2**28
+"""How many values the global model may have: nobody can make the server hold more."""
+
+Ratio = Annotated[float, Field(gt=0, le=1)]
+Numbers = list[Annotated[int, Field(ge=0)]]
+Relation = dict[str, Any]
+"""``dtype``, and for each ``layers`` entry which filters of the global layer it updates and the shape it travels in."""
+
+
+class PerHeFed(Method):
+    """Section 3.1: train, upload the shared sub-model, take the global values exactly where one shared.
+
+    ``inter``, ``intra``: the shares of layers, and of filters in each, that are drawn once, at joining (section 4.1).
+    ``choices``: what a participant decides for itself instead, as name → layer → its shared filters, by number or as
+    a share to draw. Only the participant's half acts on it, so each may know just its own, or override ``choose``.
+    ``offsets``: which filter of the global layer one's first filter maps to (section 3.2.2): the first, any that
+    leaves room, drawn once, or name → one for each shared layer. Biases, normalisation layers, shortcuts and the
+    classifier stay local. Who sat out goes on from its own model: what it missed comes with its next exchange.
+    """
+
+    needs = Needs(layers=True, convolutions=True)
+    keep_optimizer: ClassVar[bool] = True
+
+    inter: Ratio = 0.5
+    intra: Ratio = 1.0
+    offsets: Literal["zero", "random"] | dict[str, Numbers] = "zero"
+    choices: dict[str, dict[str, Ratio | Numbers]] = Field(default_factory=dict)
+
+    def join(self, me: Participant) -> Steps:
+        own = me.weights()
+        shared = {f"{layer}.weight": filters for layer, filters in self.choose(me).items()}
+        masks = [torch.zeros(len(own[name])).index_fill(0, filters, 1).bool() for name, filters in shared.items()]
+        shapes = torch.tensor([_shape(own[name]) for name in shared], dtype=torch.int32)
+        dtype = str(own[next(iter(shared))].dtype).removeprefix("torch.")
+        yield Exchange("structure", Payload({"shapes": shapes, "filters": torch.cat(masks)}, {"dtype": dtype}))
+        me.state["shared"] = shared
+        return None
+
+    def choose(self, me: Participant) -> dict[str, Tensor]:
+        """Layer → the filters a participant shares, in depth order."""
+        own = me.network.tensors()  # each once: a weight that two layers use is shared as the first's
+        layers = [layer for layer in convolutions(me.model) if f"{layer}.weight" in own]
+        chosen = self.choices.get(me.name)
+        if chosen is None:
+            drawn = _draw(len(layers), self.inter, me.generator("layers"))
+            chosen = {layers[index]: self.intra for index in drawn.tolist()}
+        if not chosen:
+            raise SettingsError(
+                f"{me.name} shares no layer; expected some of {', '.join(layers) or 'its convolutions'}."
+            )
+        for layer in chosen:
+            if layer not in layers:
+                raise SettingsError(f"{me.name} cannot share {layer!r}.{nearest(layer, layers)}")
+        return {layer: _filters(me, layer, chosen[layer]) for layer in layers if layer in chosen}
+
+    def round(self, me: Participant) -> Steps:
+        yield Fit()
+        own, shared = me.weights(), me.state["shared"]
+        parts = {name: own[name][filters] for name, filters in shared.items()}
+        answer = {str(k): part.reshape(_shape(part)) for k, part in enumerate(parts.values())}
+        reply = yield Exchange("share", Payload(answer))
+        for k, (name, filters) in enumerate(shared.items()):
+            own[name][filters] = reply[str(k)].reshape(parts[name].shape)
+        me.load({name: own[name] for name in shared})
+        return None
+
+    @exchange(lambda self, server, sender: STRUCTURE)
+    def structure(self, server: Server, answers: Answers) -> Payload:
+        """Section 3.2.1, the fit-all global model: the k-th shared layers' largest size in each dimension."""
+        told = dict(answers)
+        layers = zip_longest(*(payload["shapes"].tolist() for payload in told.values()))
+        sizes = [[max(lengths) for lengths in zip(*filter(None, shapes), strict=True)] for shapes in layers]
+        if _values(torch.tensor(sizes)) > LARGEST:
+            raise MisfitError(f"The global model's layers would be {sizes}; expected at most {LARGEST:,} values.")
+        for name in {*self.choices, *(self.offsets if isinstance(self.offsets, dict) else ())}:
+            if name not in server.credibility:
+                raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.credibility)}")
+        dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
+        server.state["relations"] = {sender: self._relation(server, sender, told[sender], sizes) for sender in told}
+        server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
+        return Payload()
+
+    def _relation(self, server: Server, sender: str, told: Payload, sizes: list[list[int]]) -> Relation:
+        """Section 3.2.2: a participant's k-th shared layer updates the k-th global one, from its offset on."""
+        shapes: list[list[int]] = told["shapes"].tolist()
+        room = [whole[0] - own[0] for whole, own in zip(sizes, shapes, strict=False)]
+        offsets = [0] * len(room)
+        if self.offsets == "random":
+            draw = server.generator(f"offsets of {sender}")
+            offsets = [int(torch.randint(most + 1, (), generator=draw)) for most in room]
+        elif self.offsets != "zero":
+            offsets = self.offsets.get(sender, offsets)
+        if len(offsets) != len(room) or any(offset > most for offset, most in zip(offsets, room, strict=True)):
+            raise MisfitError(f"{sender} has offsets {offsets}; its shared layers leave room for at most {room}.")
+        masks = torch.split(told["filters"], [shape[0] for shape in shapes])
+        filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, offsets, strict=True)]
+        layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
+        return {"dtype": told.facts["dtype"], "layers": layers}
+
+    @exchange(lambda self, server, sender: _form(server.state["relations"][sender]))
+    def share(self, server: Server, answers: Answers) -> dict[str, Payload]:
+        """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
+        relations, old = server.state["relations"], server.state["global"]
+        means, senders = [WindowMean(layer.shape) for layer in old], []
+        for sender, payload in answers:
+            for k, (filters, _) in enumerate(relations[sender]["layers"]):
+                weight = int(payload[str(k)].count_nonzero()) * server.credibility[sender]
+                means[k].add(payload[str(k)], weight, [filters, 0, 0, 0])
+            senders.append(sender)
+        server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
+        return {sender: _pruned(server.state["global"], relations[sender]) for sender in senders}
+
+
+class Structure(Form):
+    """What a participant may tell of its sub-model: whole, not empty, and not too large."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        shapes, filters = payload["shapes"], payload["filters"]
+        if not 0 < _values(shapes) <= LARGEST:
+            raise PayloadError(f"its layers have {_values(shapes):,.0f} values; expected 1 to {LARGEST:,}")
+        if len(filters) != shapes[:, 0].sum():
+            raise PayloadError(f"it marks {len(filters)} filters; its layers have {int(shapes[:, 0].sum())}")
+        if not all(mask.any() for mask in torch.split(filters, shapes[:, 0].tolist())):
+            raise PayloadError("it shares a layer without any of its filters")
+
+
+STRUCTURE: Form = Structure(
+    {"shapes": Like((None, 4), torch.int32, low=1, high=2**16), "filters": Like((None,), torch.bool)},
+    {"dtype": Literal["float32", "float64", "float16", "bfloat16"]},
+)
+
+
+def _form(relation: Relation) -> Form:
+    """Just the filters told of at joining."""
+    dtype = dtype_named(relation["dtype"])
+    return Form({str(k): Like(tuple(shape), dtype) for k, (_, shape) in enumerate(relation["layers"])})
+
+
+def _pruned(layers: list[Tensor], relation: Relation) -> Payload:
+    """Step 5: the global values where a participant shared."""
+    places = [window([filters, 0, 0, 0], shape) for filters, shape in relation["layers"]]
+    dtype = dtype_named(relation["dtype"])
+    return Payload({str(k): layers[k][place].to(dtype) for k, place in enumerate(places)})
+
+
+def _filters(me: Participant, layer: str, chosen: float | list[int]) -> Tensor:
+    """A layer's shared filters, drawn or as numbered."""
+    count = len(me.network.tensors()[f"{layer}.weight"])
+    if isinstance(chosen, float):
+        return _draw(count, chosen, me.generator(f"filters of {layer}"))
+    if not chosen or max(chosen) >= count:
+        raise SettingsError(f"{me.name} shares filters {chosen} of {layer!r}; expected numbers from 0 to {count - 1}.")
+    return torch.tensor(sorted(set(chosen)))
+
+
+def _draw(count: int, share: float, generator: torch.Generator) -> Tensor:
+    """A share of the numbers below ``count``, at least one, in order."""
+    return torch.randperm(count, generator=generator)[: max(1, round(share * count))].sort().values
+
+
+def _shape(weight: Tensor) -> list[int]:
+    return [*weight.shape, *[1] * (4 - weight.ndim)]
+
+
+def _values(shapes: Tensor) -> float:
+    """How many values layers of these shapes have; as a float, which cannot overflow."""
+    return float(shapes.double().prod(dim=1).sum())
