@@ -21,6 +21,7 @@ from potluck.payload import Form, Like, Limits, Payload
 from potluck.plan import Plan
 from potluck.requests import Exchange, Fit, Predict, Tap
 from potluck.samples import Samples
+from potluck.tuning import choose_plan, grid
 
 try:
     __version__ = version("potluck")
@@ -51,7 +52,9 @@ __all__ = [
     "Samples",
     "SettingsError",
     "Tap",
+    "choose_plan",
     "data",
     "exchange",
+    "grid",
     "methods",
 ]

@@ -1,7 +1,8 @@
 """A small zoo: models to bring when one has none of one's own.
 
 A builder takes ``input_shape`` and ``classes``, and settings of its own. Every step of these networks is a module, so
-that methods can name inner layers and run a part; none works in place, so that engines can stack them.
+that methods can name inner layers and run a part; none works in place, so that engines can stack them. One is no
+network: an additive model, which is fitted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from potluck.calls import call
+from potluck.models.additive import additive
 from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 from potluck.models.densenet import DEPTHS as DENSENETS
 from potluck.models.densenet import densenet
@@ -27,6 +29,7 @@ __all__ = [
     "CLASSES",
     "INPUT_SHAPE",
     "MODELS",
+    "additive",
     "build",
     "cnn",
     "cofed_cnn",
@@ -46,6 +49,7 @@ _OWN = {
     **{f"cofed{number}": partial(cofed_cnn, number) for number in TABLE_1},
     **{f"resnet{depth}": partial(resnet, depth) for depth in RESNETS},
     **{f"densenet{depth}": partial(densenet, depth) for depth in DENSENETS},
+    "additive": additive,
 }
 
 MODELS = Registry("models", _OWN)
@@ -68,7 +72,7 @@ def build(model: str | Callable[..., Any], input_shape: tuple[int, ...], classes
 
 
 def describe() -> list[dict[str, Any]]:
-    """The zoo's own models: name, family, number of parameters (None where drawn at random), what it is."""
+    """The zoo's own models: name, family, number of parameters (None where drawn at random or fitted), what it is."""
     return [
         {"name": name, "family": _family(builder), "parameters": _parameters(builder), "about": _about(builder)}
         for name, builder in _OWN.items()
@@ -88,7 +92,8 @@ def _about(builder: Any) -> str:
 
 
 def _parameters(builder: Any) -> int | None:
-    if "seed" in inspect.signature(builder).parameters:
+    taken = inspect.signature(builder).parameters
+    if "seed" in taken or "input_shape" not in taken:  # drawn at random, or no network: its size shows once fitted
         return None
     with torch.device("meta"):
         module: nn.Module = builder(INPUT_SHAPE, CLASSES)
