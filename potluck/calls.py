@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from potluck.errors import SettingsError, nearest
+from potluck.settings import Mistake
 
 
 def call(name: str, function: Callable[..., Any], settings: Mapping[str, Any], **given: Any) -> Any:
     """Calls ``function(**given, **settings)``; a setting that is wrong or missing is told by its name."""
+    for _, wrong in misfits(name, function, settings, given):
+        raise SettingsError(wrong)
+    return function(**given, **settings)
+
+
+def misfits(
+    name: str, function: Callable[..., Any], settings: Mapping[str, Any], given: Collection[str]
+) -> list[Mistake]:
+    """What stands against calling the function with these settings and what will be given besides."""
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     free = [parameter.name for parameter in parameters if parameter.name not in given]
-    for setting in settings:
-        if setting in given or not (setting in free or open_ended):
-            raise SettingsError(f"{name!r} has no setting {setting!r}.{nearest(setting, free)}")
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [setting for setting in settings if setting in given or not (setting in free or open_ended)]
+    if unknown:
+        return [((key,), f"{name!r} has no setting {key!r}.{nearest(key, free)}") for key in unknown]
     try:
-        signature.bind(**given, **settings)
+        signature.bind(**dict.fromkeys(given), **settings)
     except TypeError as error:
-        raise SettingsError(f"{name!r}: {error}. Settings: {', '.join(free)}.") from None
-    return function(**given, **settings)
+        return [((), f"{name!r}: {error}. Settings: {', '.join(free)}.")]
+    return []

@@ -30,10 +30,14 @@ class MisfitError(PotluckError, ValueError):
     """A method that does not fit this federation, with every reason why."""
 
 
+MANY = 60
+"""How many names an error message lists at most."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Ends an error message about an unknown name: the closest known one, then all of them."""
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
     hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
-    return f"{hint} Known: {', '.join(choices) or 'none'}."
+    return f"{hint} Known: {', '.join(choices[:MANY]) or 'none'}{', …' if len(choices) > MANY else ''}."

@@ -84,6 +84,8 @@ class Federation:
         self.engine = make_engine(engine, device)
         self.limits = Limits()
         self.history = History()
+        self.made_from: dict[str, Any] = {}
+        """The recipe it was made from, if any: kept with the settings of a run."""
         self._joined: dict[str, Tally] | None = None
         self._kept_in: Path | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, ImportString, model_validator
+from pydantic import ConfigDict, Field, ImportString, model_validator
 
 from potluck.settings import Settings
 
@@ -34,6 +34,8 @@ class Plan(Settings):
     gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction (by default
     bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
     """
+
+    model_config = ConfigDict(title="a plan")
 
     optimizer: Literal["sgd", "adam", "adamw"] | Callable[..., torch.optim.Optimizer] | Imported = "adam"
     lr: float = Field(1e-3, gt=0)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, get_args
+import re
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from potluck.errors import SettingsError, nearest
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 Place = tuple[str | int, ...]
 """The way from the whole to one setting: names, and positions in lists."""
+
+Mistake = tuple[Place, str]
+"""Where a mistake stands, and what is wrong there."""
+
+_CHOICE = re.compile(r"function-|literal|is-|callable|(int|float|str|bool)$")
+"""How the alternatives of a type are named in the place of an error."""
 
 
 class Settings(BaseModel):
@@ -25,29 +34,41 @@ class Settings(BaseModel):
             raise SettingsError(explain(type(self), error)) from None
 
 
-def explain(kind: type[BaseModel], error: ValidationError, place: Callable[[Place], str] | None = None) -> str:
-    """A validation error in plain words: for each mistake the setting, what was given, what was expected.
+def explain(kind: type[BaseModel], error: ValidationError) -> str:
+    """A validation error in plain words: for each mistake the setting, what was given, what was expected."""
+    return "\n".join(text for _, text in mistakes(kind, error, f"{kind.__name__}: "))
 
-    ``place`` says where a setting stands, such as a line of a file; by default it is named by itself.
-    """
-    lines = []
-    for mistake in error.errors():
-        where = tuple(
-            part for part in mistake["loc"] if not str(part).startswith(("function-", "literal", "is-", "callable"))
-        )
-        setting = str(where[-1]) if where else "settings"
-        stands = f"{place(where)}: " if place else ""
-        if mistake["type"] == "extra_forbidden":
-            owner = _owner(kind, where[:-1])
-            lines.append(f"{stands}{owner.__name__} has no setting {setting!r}.{nearest(setting, owner.model_fields)}")
-        elif mistake["type"] == "missing":
-            lines.append(f"{stands}{_owner(kind, where[:-1]).__name__} lacks {setting!r}.")
-        elif mistake["type"] == "value_error":
-            lines.append(f"{stands}{mistake['msg'].removeprefix('Value error, ')}")
-        else:
-            title = "" if place else f"{kind.__name__}: "
-            lines.append(f"{stands}{title}{setting} = {mistake['input']!r}. {mistake['msg']}.")
-    return "\n".join(dict.fromkeys(lines))
+
+def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> list[Mistake]:
+    """Each mistake in a validation error, in plain words. ``title`` goes before a setting of a wrong value."""
+    found: dict[Place, list[ErrorDetails]] = {}
+    for detail in error.errors():
+        where = tuple(part for part in detail["loc"] if not _CHOICE.match(str(part)))
+        found.setdefault(where, []).append(detail)
+    return [(where, _told(kind, where, details, title)) for where, details in found.items()]
+
+
+def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], title: str) -> str:
+    """What is wrong at one place. Where a value may be of several types there is an error for each."""
+    owner, what = _owner(kind, where[:-1]), details[0]["type"]
+    setting = str(where[-1]) if where else "settings"
+    if where and isinstance(where[-1], int):
+        setting = ".".join(map(str, where[-2:]))
+    name = owner.model_config.get("title") or owner.__name__
+    messages = list(dict.fromkeys(detail["msg"].removeprefix("Value error, ") for detail in details))
+    if what == "extra_forbidden":
+        return f"{name} has no setting {setting!r}.{nearest(setting, owner.model_fields)}"
+    if what == "missing":
+        meaning = owner.model_fields[setting].description
+        return f"{name} lacks {setting!r}{f' ({meaning})' if meaning else ''}."
+    if what in ("value_error", "mistake"):
+        return " ".join(messages)
+    given = details[0]["input"]
+    if what == "literal_error" and isinstance(given, str) and ":" not in given:
+        known = re.findall("'([^']*)'", details[0]["ctx"]["expected"])
+        return f"{title}{setting} = {given!r}.{nearest(given, known)}"
+    others = [message.removeprefix("Input should be ") for message in messages[1:]]
+    return f"{title}{setting} = {given!r}. {', or '.join([messages[0], *others])}."
 
 
 def _owner(kind: type[BaseModel], where: Place) -> type[BaseModel]:

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import click
 import typer
-from rich.console import Console
+from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import catalog, demo, new, run
+from potluck.cli import catalog, check, demo, new, run
+from potluck.cli.screen import messages
 from potluck.errors import PotluckError
 
 
@@ -20,12 +21,8 @@ class Plainly(TyperGroup):
         try:
             return super().invoke(ctx)
         except PotluckError as error:
-            Console(stderr=True).print(f"[bold red]Error:[/] {_plain(error)}", highlight=False, soft_wrap=True)
+            messages().print(Text.assemble(("Error: ", "bold red"), str(error)))
             raise typer.Exit(2) from error
-
-
-def _plain(error: PotluckError) -> str:
-    return str(error).replace("[", r"\[")
 
 
 app = typer.Typer(
@@ -55,7 +52,7 @@ def _main(
 
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
-app.command("check")(run.check)
+app.command("check")(check.check)
 app.command("new")(new.new)
 app.command("methods")(catalog.methods)
 app.command("models")(catalog.models)

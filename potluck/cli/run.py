@@ -1,132 +1,125 @@
-"""``potluck run`` and ``potluck check``: a federation from a file."""
+"""``potluck run``: a federation from a file, kept in a folder."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+import shlex
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from potluck.cli.screen import Warnings, messages, progress, waiting
 from potluck.errors import MisfitError, SettingsError
 from potluck.federation import Federation
-from potluck.history import History, Row, readable_bytes
-from potluck.method import Method
-from potluck.methods import METHODS
+from potluck.history import Row
 from potluck.recipes import Recipe, read
 
-File = Annotated[Path, typer.Argument(help="A run file; `potluck new` writes one.")]
+File = Annotated[Path, typer.Argument(help="A run file; `potluck new` writes one.", show_default=False)]
 Change = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a setting: key=value, e.g. method.alpha=0.5. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change one setting of FILE, e.g. method.alpha=0.5 or participants.0.plan.lr=0.1. Repeatable.",
+    ),
 ]
 
 
 def run(
     file: File,
-    out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/NAME-SEED.")] = None,
-    engine: Annotated[str | None, typer.Option(help="serial, batched or auto.")] = None,
-    device: Annotated[str | None, typer.Option(help="A torch device, or auto.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, batched or serial; the results agree.")] = None,
+    device: Annotated[str | None, typer.Option(help="A torch device such as cpu or cuda, or auto.")] = None,
     seed: Annotated[int | None, typer.Option(help="What every random draw derives from.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds in all.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds in all.")] = None,
     change: Change = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
 ) -> None:
-    """Run the federation in FILE and keep everything about it in a folder."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    """Run the federation in FILE and keep everything about it in a folder.
+
+    FILE is a run file; `potluck new` writes one to start from. Options replace
+    what it says. A run that was stopped goes on with the same options and
+    --resume.
+    """
+    console, changes, federation = messages(), change or [], None
     options = {"engine": engine, "device": device, "seed": seed, "rounds": rounds}
-    given = [f"{name}={_toml(value)}" for name, value in options.items() if value is not None]
-    recipe = read(file, [*(change or []), *given])
-    folder = out or Path("runs") / f"{file.stem}-{recipe.seed}"
-    console = Console()
-    with waiting(console, "dealing the data, building the models"):
-        federation = recipe.federation()
+    options = {name: value for name, value in options.items() if value is not None}
     try:
-        history = _play(federation, recipe, folder, resume, console)
+        with warnings_on(console):
+            recipe = read(file, changes, options)
+            folder = out or Path("runs") / f"{file.stem}-{recipe.seed}"
+            _check_folder(folder, resume, console)
+            with waiting("dealing the data, building the models", console):
+                federation = _seated(recipe, file)
+            before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
-        played = federation.history.rounds
-        console.print(f"Stopped after round {played} of {recipe.rounds}. Go on with --resume --out {folder}")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
+        played = federation.history.rounds if federation else 0
+        console.print(f"Stopped after round {played}. Go on with:\n{_again(file, out, options, changes)}")
         raise typer.Exit(130) from None
-    console.print(history.table(), highlight=False)
-    console.print(f"Kept in {folder}")
+    typer.echo(federation.history.table())
+    if before >= recipe.rounds > 0:
+        typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
+    typer.echo(f"Kept in {folder}")
 
 
-def check(file: File, change: Change = None) -> None:
-    """Say which methods fit the federation in FILE and why the others do not, and how much would travel."""
-    recipe = read(file, change or [])
-    console = Console()
-    with waiting(console, "dealing the data, building the models"):
-        table = recipe.table()
-    own = recipe.build_method()
-    methods: dict[str, Method] = {recipe.method.name: own}
-    for name in METHODS:
-        if METHODS[name] is not type(own):
-            try:
-                methods[name] = METHODS[name]()
-            except SettingsError:
-                continue  # a method that cannot be made without settings is for its own run file
-    shown = Table("method", "fits", "per participant and round: up", "down", "at joining: up", "down", title=str(file))
-    with waiting(console, "rehearsing without training"):
-        for name, method in methods.items():
-            try:
-                federation = table.federation(method, "rehearsal")
-            except MisfitError as error:
-                reasons = [line.removeprefix("- ") for line in str(error).splitlines()[1:]]
-                shown.add_row(name, "no: " + "; ".join(reasons).replace("[", r"\["))
-            else:
-                shown.add_row(name, "yes", *_traffic(federation))
-    console.print(shown)
-    console.print("Counted in a rehearsal of two rounds with untrained models; what is sent is never estimated.")
+@contextmanager
+def warnings_on(console: Console) -> Iterator[None]:
+    """Shows warnings there, above a progress bar if there is one."""
+    handler, logger = Warnings(console), logging.getLogger("potluck")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
-def _traffic(federation: Federation) -> tuple[str, str, str, str]:
-    """Mean bytes per participant: in a later round, and what the first round takes on top."""
-    rows = federation.run(2).rows()
-
-    def mean(key: str, number: int) -> float:
-        found = [row[key] for row in rows if row["round"] == number]
-        return float(sum(found) / len(found))
-
-    later = [mean(key, 2) for key in ("bytes_up", "bytes_down")]
-    joining = [max(0.0, mean(key, 1) - usual) for key, usual in zip(("bytes_up", "bytes_down"), later, strict=True)]
-    up, down, first_up, first_down = (readable_bytes(count) for count in (*later, *joining))
-    return up, down, first_up, first_down
+def _check_folder(folder: Path, resume: bool, console: Console) -> None:
+    kept = (folder / "settings.json").exists()
+    if kept and not resume:
+        raise SettingsError(f"{folder} already holds a run. Go on with --resume, or choose another folder with --out.")
+    if resume and not kept:
+        console.print(f"There is no run in {folder} yet: starting from the beginning.")
 
 
-def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, console: Console) -> History:
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+def _seated(recipe: Recipe, file: Path) -> Federation:
+    try:
+        return recipe.federation()
+    except MisfitError as error:
+        raise MisfitError(f"{error}\n`potluck check {file}` says which methods fit.") from error
+
+
+def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, console: Console) -> int:
+    """Plays what is left to play, and returns how many rounds were there before."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"The run cannot be kept in {folder}: {error.strerror}.") from error
+    now = 0
+    with progress(console) as bar:
         task = bar.add_task("rounds", total=recipe.rounds)
 
         def advance(played: Federation, rows: list[Row]) -> None:
-            accuracy = played.history.at(rows[0]["round"]).accuracy
+            nonlocal now
+            now += 1
+            accuracy = played.history.at(played.history.rounds).accuracy
             told = "" if accuracy is None else f", accuracy {100 * accuracy:.1f}%"
             bar.update(task, completed=played.history.rounds, description=f"rounds{told}")
 
-        return federation.run(
-            recipe.rounds,
-            run_dir=folder,
-            resume=resume,
-            checkpoint_every=recipe.checkpoint_every,
-            callbacks=[advance],
+        history = federation.run(
+            recipe.rounds, run_dir=folder, resume=resume, checkpoint_every=recipe.checkpoint_every, callbacks=[advance]
         )
+    return history.rounds - now
 
 
-def waiting(console: Console, doing: str) -> AbstractContextManager[object]:
-    """Says what is being waited for, on a terminal."""
-    return console.status(doing) if console.is_terminal else nullcontext()
-
-
-def _toml(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def _again(file: Path, out: Path | None, options: Mapping[str, Any], changes: Sequence[str]) -> str:
+    """The command that goes on with this run."""
+    given = {**({"out": out} if out else {}), **options}
+    pairs = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+    sets = [part for change in changes for part in ("--set", change)]
+    return shlex.join(["potluck", "run", str(file), *pairs, *sets, "--resume"])

@@ -3,253 +3,212 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Annotated, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
-from potluck import models
-from potluck.data import PARTITIONS, SOURCES, Source, from_source, load, split, take_aside, valid_values
-from potluck.errors import SettingsError
+from potluck.engines import make_engine, pick_device
+from potluck.errors import PotluckError
 from potluck.federation import Federation
 from potluck.labels import Label
 from potluck.method import Method
 from potluck.methods import METHODS
-from potluck.participant import Participant
 from potluck.plan import Plan
-from potluck.randomness import derive
-from potluck.registry import import_object
+from potluck.recipes.named import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
+from potluck.recipes.part import Origin, Part, refuse, wrong_in
+from potluck.tuning import grid
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from potluck.recipes.table import Table
+
+Whole = Annotated[int, Strict()]
 
 
 def _possible(plan: dict[str, Any]) -> dict[str, Any]:
-    Plan(**plan)
+    wrong = [(place, text) for place, text in wrong_in(Plan, plan) if place]  # what goes together is seen later
+    if wrong:
+        refuse(wrong)
     return plan
+
+
+def _choosable(choices: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    for name, values in choices.items():
+        if not values:
+            refuse([((name,), f"{name} = []; expected a list of values to choose from.")])
+        for value in values:
+            _possible({name: value})
+    return choices
 
 
 PlanSettings = Annotated[dict[str, Any], AfterValidator(_possible)]
 """Some of a plan's settings."""
 
-
-class Part(BaseModel):
-    """A part of a recipe: checked with the whole, so that every mistake is told with its place."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Named(Part):
-    """Something found by its name, with settings of its own beside it."""
-
-    name: str
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, given: Any) -> Any:
-        """``"x"`` is short for ``{name = "x"}``; every other key is one of its settings."""
-        if isinstance(given, str):
-            return {"name": given}
-        if isinstance(given, dict) and "settings" not in given:
-            return {"name": given.get("name"), "settings": {k: v for k, v in given.items() if k != "name"}}
-        return given
+PlanChoices = Annotated[dict[str, list[Any]], AfterValidator(_choosable)]
+"""For some of a plan's settings, the values to choose from."""
 
 
 class Public(Part):
-    """The public data: some training samples taken aside, another source's inputs, or generated rows."""
+    """The public data: some training samples taken aside, another source's samples, or generated rows."""
 
-    take: int | float | None = Field(None, gt=0)
+    model_config = ConfigDict(title="data.public")
+
+    take: Whole | float | None = Field(None, gt=0)
+    source: SourceNamed | None = None
+    generate: Whole | None = Field(None, ge=1)
     labelled: bool = False
-    source: Named | None = None
-    generate: int | None = Field(None, ge=1)
-    count: int | None = Field(None, ge=1)
+    count: Whole | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _one_way(self) -> Public:
         ways = [name for name in ("take", "source", "generate") if getattr(self, name) is not None]
         if len(ways) != 1:
-            raise ValueError(f"expected one of take, source and generate; got {' and '.join(ways) or 'none'}")
+            raise ValueError(f"expected one of take, source and generate; got {' and '.join(ways) or 'none'}.")
+        if self.count is not None and self.source is None:
+            refuse([(("count",), f"count goes with source; with {ways[0]} the number stands there.")])
+        if self.labelled and self.generate is not None:
+            refuse([(("labelled",), "generated rows have no labels; expected take or source.")])
         return self
 
 
 class Data(Part):
     """Where samples come from and who holds which."""
 
-    source: Named = Named(name="digits")
-    partition: Named = Named(name="iid")
+    model_config = ConfigDict(title="data")
+
+    source: SourceNamed | None = None
+    partition: PartitionNamed = Named(name="iid")
     public: Public | None = None
-
-    @field_validator("source")
-    @classmethod
-    def _source_exists(cls, source: Named) -> Named:
-        if not source.name.endswith(".npz"):
-            SOURCES[source.name]
-        return source
-
-    @field_validator("partition")
-    @classmethod
-    def _partition_exists(cls, partition: Named) -> Named:
-        PARTITIONS[partition.name]
-        return partition
 
 
 class Party(Part):
     """One participant, or ``count`` of a kind. Its share of the data, or its own."""
 
-    name: str
-    model: Named
-    count: int = Field(1, ge=1)
+    model_config = ConfigDict(title="a participant")
+
+    name: str = Field(min_length=1, description="what the others call it")
+    model: ModelNamed = Field(description="one of `potluck models`, or 'package.module:callable'")
+    count: Whole = Field(1, ge=1)
     plan: PlanSettings = Field(default_factory=dict)
-    data: str | None = None
-    test: str | None = None
-    labels: list[Label] | None = None
+    tune: PlanChoices = Field(default_factory=dict)
+    data: FunctionNamed | None = None
+    test: FunctionNamed | None = None
+    labels: list[Label] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
     weight: float = Field(1.0, gt=0)
-
-    @field_validator("model")
-    @classmethod
-    def _model_exists(cls, model: Named) -> Named:
-        models.MODELS[model.name]
-        return model
 
     def names(self) -> list[str]:
         """What its participants are called."""
         return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(1, self.count + 1)]
 
+    @model_validator(mode="after")
+    def _tuned_by_validation(self) -> Party:
+        if self.tune and not self.validation:
+            refuse([(("tune",), "there are no validation data to choose by; expected validation, such as 0.2.")])
+        return self
+
 
 class Recipe(Part):
     """A federation in settings: what a run file holds."""
 
-    rounds: int = Field(ge=0)
-    method: Named
-    participants: list[Party] = Field(min_length=1)
+    model_config = ConfigDict(title="a run file")
+
+    rounds: Whole = Field(ge=0, description="how many in all")
+    method: MethodNamed = Field(description="one of `potluck methods`, or 'package.module:name'")
+    participants: list[Party] = Field(min_length=1, description="who takes part, each in a table [[participants]]")
     data: Data = Data()
     plan: PlanSettings = Field(default_factory=dict)
-    seed: int = 0
+    seed: Whole = 0
     engine: str = "auto"
     device: str = "auto"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
-    checkpoint_every: int = Field(1, ge=1)
+    checkpoint_every: Whole = Field(1, ge=1)
+
+    _origin: Origin = PrivateAttr(default=Origin())
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Remembers where the settings come from: the ``context`` of validation."""
+        if context is not None:
+            self._origin = context
+
+    @property
+    def source(self) -> Named | None:
+        """Where the shared samples come from: by default digits; nowhere, if everyone brings data."""
+        shared = any(party.data is None for party in self.participants)
+        return self.data.source or (Named(name="digits") if shared else None)
 
     def build_method(self) -> Method:
         """The method with its settings."""
-        made = METHODS[self.method.name](**self.method.settings)
-        if not isinstance(made, Method):
-            raise SettingsError(f"method = {self.method.name!r} is a {type(made).__name__}; expected a Method.")
-        return made
+        method: Method = METHODS[self.method.name](**self.method.settings)
+        return method
 
     def build_plan(self, party: Party) -> Plan:
         """A party's plan: what it sets itself, else what the recipe sets for all."""
         return Plan(**{**self.plan, **party.plan})
 
-    @field_validator("method")
-    @classmethod
-    def _method_exists(cls, method: Named) -> Named:
-        METHODS[method.name](**method.settings)
-        return method
-
-    @field_validator("participants")
-    @classmethod
-    def _names_differ(cls, participants: list[Party]) -> list[Party]:
-        names = [name for party in participants for name in party.names()]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise ValueError(f"two participants are named {doubled[0]!r}; names must differ")
-        return participants
+    def build_plans(self, party: Party) -> list[Plan]:
+        """The plans a party chooses from by validation; its plan alone, if there is nothing to tune."""
+        return grid(self.build_plan(party), **party.tune)
 
     def table(self) -> Table:
         """The data loaded and dealt, the participants made."""
+        from potluck.recipes.table import Table
+
         return Table(self)
 
     def federation(self, method: Method | None = None, engine: str | None = None) -> Federation:
         """The federation, ready to run; with another method or engine if one is given."""
         return self.table().federation(method or self.build_method(), engine or self.engine)
 
+    @contextmanager
+    def at(self, *place: str | int) -> Iterator[None]:
+        """Tells what goes wrong inside with the place of the setting it comes from."""
+        try:
+            yield
+        except PotluckError as error:
+            raise type(error)(f"{self._origin.tell(place)}: {error}") from error
 
-class Table:
-    """A recipe's data, dealt: makes the same participants as often as asked."""
+    @field_validator("engine")
+    @classmethod
+    def _engine_exists(cls, engine: str) -> str:
+        if engine == "rehearsal":
+            raise ValueError("the engine 'rehearsal' trains nothing; it is for `potluck check`.")
+        make_engine(engine, "cpu")
+        return engine
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.source = load(recipe.data.source.name, **recipe.data.source.settings)
-        self.public, rows = self._public()
-        self.x, self.y = self.source.x[rows], self.source.y[rows]
-        self.dealt = self._deal(rows)
+    @field_validator("device")
+    @classmethod
+    def _device_exists(cls, device: str) -> str:
+        pick_device(device)
+        return device
 
-    def federation(self, method: Method, engine: str) -> Federation:
-        """A federation of new participants."""
-        recipe = self.recipe
-        return Federation(
-            self.participants(),
-            method,
-            public=self.public,
-            test=(self.source.x_test, self.source.y_test),
-            seed=recipe.seed,
-            engine=engine,
-            device=recipe.device,
-            participation=recipe.participation,
-            keep_optimizer=recipe.keep_optimizer,
-        )
+    @field_validator("participants")
+    @classmethod
+    def _names_differ(cls, participants: list[Party]) -> list[Party]:
+        seen: set[str] = set()
+        for position, party in enumerate(participants):
+            doubled = sorted(seen.intersection(party.names()))
+            if doubled:
+                refuse([((position, "name"), f"two participants are named {doubled[0]!r}; names must differ.")])
+            seen.update(party.names())
+        return participants
 
-    def participants(self) -> Iterator[Participant]:
-        """Each party's participants, with their shares in the order listed."""
-        shares = iter(self.dealt)
-        for party in self.recipe.participants:
-            for name in party.names():
-                if party.data is None:
-                    data, labels = next(shares)
-                else:
-                    data, labels = import_object(party.data)(), None
-                yield Participant(
-                    name,
-                    partial(_made, party.model),
-                    data,
-                    plan=self.recipe.build_plan(party),
-                    test=import_object(party.test)() if party.test else None,
-                    labels=party.labels or labels,
-                    validation=party.validation,
-                    weight=party.weight,
-                )
+    @model_validator(mode="after")
+    def _public_from_somewhere(self) -> Recipe:
+        public = self.data.public
+        if self.source is None and public is not None and public.source is None:
+            refuse([(("data", "public"), "there is no data.source to take public data from.")])
+        return self
 
-    def _public(self) -> tuple[Any, Array]:
-        """The public data, and the rows of the source that are left for the participants."""
-        source, public, everything = self.source, self.recipe.data.public, np.arange(len(self.source.y))
-        seed = derive(self.recipe.seed, "public data")
-        if public is None:
-            return None, everything
-        if public.take is not None:
-            aside = take_aside(source.x, source.y, public.take, seed)
-            return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
-        if public.source is not None:
-            other = load(public.source.name, **public.source.settings)
-            return from_source(other, public.count, seed, like=source.shape), everything
-        assert public.generate is not None
-        return valid_values(source.x, public.generate, seed), everything
-
-    def _deal(self, rows: Array) -> list[tuple[tuple[Array, Array], tuple[Label, ...]]]:
-        """Everybody's share and label space."""
-        count = sum(party.count for party in self.recipe.participants if party.data is None)
-        if count == 0:
-            return []
-        source, partition = self.source, self.recipe.data.partition
-        left = Source(
-            source.name,
-            self.x,
-            self.y,
-            source.x_test,
-            source.y_test,
-            None if source.fine is None else source.fine[rows],
-            source.fine_test,
-            None if source.groups is None else source.groups[rows],
-        )
-        dealt = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
-        return [
-            ((self.x[share], self.y[share]), tuple(labels))
-            for share, labels in zip(dealt.shares, dealt.labels, strict=True)
-        ]
-
-
-def _made(model: Named, input_shape: tuple[int, ...], classes: int) -> Any:
-    return models.build(model.name, input_shape, classes, **model.settings)
+    @model_validator(mode="after")
+    def _plans_fit_together(self) -> Recipe:
+        for position, party in enumerate(self.participants):
+            wrong = wrong_in(Plan, {**self.plan, **party.plan})
+            if wrong:
+                place = ("participants", position, "plan") if party.plan else ("plan",)
+                refuse([(place, text) for _, text in wrong])
+            impossible = wrong_in(self.build_plans, {"party": party})
+            if impossible:
+                refuse([(("participants", position, "tune"), text) for _, text in impossible])
+        return self

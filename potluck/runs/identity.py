@@ -32,6 +32,7 @@ def settings_of(federation: Federation) -> dict[str, Any]:
         "keep_optimizer": federation.keep_optimizer,
         "public_samples": federation.server.public_size,
         "participants": [_participant(p) for p in federation.participants.values()],
+        "recipe": federation.made_from,
         "versions": {name: _version(name) for name in LIBRARIES},
         "python": sys.version.split()[0],
         "platform": platform.platform(),

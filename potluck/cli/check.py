@@ -1,0 +1,117 @@
+"""``potluck check``: which methods fit a federation, why the others do not, and how much would travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from potluck.cli.run import Change, File, warnings_on
+from potluck.cli.screen import messages, progress, waiting
+from potluck.errors import MisfitError, PotluckError
+from potluck.history import readable_bytes
+from potluck.method import Method
+from potluck.methods import METHODS
+from potluck.recipes import Recipe, read
+from potluck.recipes.table import Table as Dealt
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of all participants together: those of one round, and those of joining."""
+
+    up: int
+    down: int
+    joining_up: int
+    joining_down: int
+
+    def readable(self) -> list[str]:
+        """Numbers for people."""
+        return [readable_bytes(count) for count in (self.up, self.down, self.joining_up, self.joining_down)]
+
+
+def check(file: File, change: Change = None) -> None:
+    """Say which methods fit the federation in FILE, why the others do not, and how much would travel.
+
+    FILE is a run file; `potluck new` writes one to start from. Every method is
+    rehearsed: all of it happens but the training. The exit code is 1 if the
+    file's own method does not fit.
+    """
+    recipe, console = read(file, change or []), messages()
+    with waiting("dealing the data, building the models", console):
+        table = recipe.table()
+    fits: dict[str, Traffic] = {}
+    misfits: dict[str, tuple[str, ...]] = {}
+    with warnings_on(console), progress(console) as bar:
+        for name, kind in bar.track(_methods(recipe).items(), description="rehearsing"):
+            try:
+                fits[name] = rehearse(table, recipe.build_method() if name == recipe.method.name else kind())
+            except PotluckError as error:
+                misfits[name] = reasons(error)
+    show(recipe, fits, misfits)
+    if recipe.method.name in misfits:
+        raise typer.Exit(1)
+
+
+def rehearse(table: Dealt, method: Method) -> Traffic:
+    """Joins and plays two rounds without training. The second is what is usual."""
+    federation = table.federation(method, "rehearsal")
+    rows = [row for row in federation.run(2).rows() if row["round"] == 2]
+    joined = federation.snapshot()["joined"]
+    refused = {name: tally["refused"] for name, tally in joined.items()}
+    refused |= {row["participant"]: row["refused"] for row in rows if not refused[row["participant"]]}
+    told = [f"\n- {name} would be refused: {why}" for name, why in refused.items() if why]
+    if told:
+        raise MisfitError(f"{type(method).__name__} does not fit this federation:{''.join(told)}")
+    return Traffic(
+        sum(row["bytes_up"] for row in rows),
+        sum(row["bytes_down"] for row in rows),
+        sum(tally["bytes_up"] for tally in joined.values()),
+        sum(tally["bytes_down"] for tally in joined.values()),
+    )
+
+
+def reasons(error: PotluckError) -> tuple[str, ...]:
+    """Why a method does not fit, one by one."""
+    first, *others = str(error).splitlines()
+    return tuple(line.removeprefix("- ") for line in others) or (first,)
+
+
+def show(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]]) -> None:
+    """What would travel with the methods that fit, and under it the reasons of the others."""
+    console = Console(highlight=False)
+    own, count = recipe.method.name, sum(party.count for party in recipe.participants)
+
+    def starred(name: str) -> str:
+        return f"{name}*" if name == own else name
+
+    if fits:
+        shown = Table("method", box=SIMPLE_HEAD)
+        for heading in ("each round: up", "down", "joining: up", "down"):
+            shown.add_column(heading, justify="right")
+        for name, traffic in fits.items():
+            shown.add_row(starred(name), *traffic.readable())
+        console.print(f"[bold]What fits,[/] and what would travel between {count} participants and the server:")
+        console.print(shown)
+        console.print("Counted in a rehearsal with untrained models; what depends on what is learned will differ.\n")
+    if misfits:
+        console.print("[bold]What does not fit,[/] and why:\n")
+    for why in dict.fromkeys(misfits.values()):
+        console.print(", ".join(starred(name) for name, others in misfits.items() if others == why), style="bold")
+        for reason in why:
+            bullet = Table.grid(padding=(0, 1))
+            bullet.add_row(" -", Text(reason))
+            console.print(bullet)
+        console.print()
+    console.print("* the method of the run file")
+
+
+def _methods(recipe: Recipe) -> dict[str, type[Method]]:
+    """The file's own method, as it names it, then all others."""
+    own = METHODS[recipe.method.name]
+    others = {name: METHODS[name] for name in METHODS}
+    return {recipe.method.name: own} | {name: kind for name, kind in others.items() if kind is not own}

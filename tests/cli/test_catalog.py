@@ -1,0 +1,73 @@
+"""``potluck methods``, ``models`` and ``data``: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+from potluck.data import PARTITIONS, SOURCES
+from potluck.methods import METHODS
+from potluck.models import MODELS
+from tests.cli.commands import potluck
+
+ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS]}
+
+
+@cache
+def entries(command):
+    found = json.loads(potluck(command, "--json").stdout)
+    return {entry["name"]: entry for entry in found}
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_json_holds_everything_by_name(command):
+    found = entries(command)
+    assert list(found) == list(ALL[command])
+    for entry in found.values():
+        assert entry["about"]
+        assert isinstance(entry["settings"], dict)
+        assert isinstance(entry["required"], list)
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_table_names_everything(command):
+    result = potluck(command)
+    assert all(f"  {name} " in result.stdout for name in ALL[command])
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert result.stderr == ""
+
+
+def test_methods_tell_needs_and_settings():
+    found = entries("methods")
+    assert found["CoFED"]["needs"] == {"public": "inputs", "shared_labels": True}
+    assert found["CoFED"]["settings"]["alpha"] == 0.3
+    assert found["Local"]["needs"] == found["Local"]["settings"] == {}
+
+
+def test_a_method_is_made_by_the_settings_it_tells():
+    for name, entry in entries("methods").items():
+        METHODS[name](**entry["settings"])
+
+
+def test_models_tell_parameters_and_settings():
+    found = entries("models")
+    assert found["resnet18"]["parameters"] == 11181642
+    assert found["resnet18"]["settings"] == {"stem": "standard"}
+    assert found["mlp"]["settings"] == {"hidden": [256, 64], "activation": "tanh"}
+
+
+def test_data_tells_what_can_be_set_and_what_must_be():
+    found = entries("data")
+    assert found["digits"] | {"about": ""} == {
+        "name": "digits",
+        "kind": "source",
+        "about": "",
+        "settings": {"test_share": 0.25, "seed": 0},
+        "required": [],
+    }
+    assert (found["npz"]["settings"], found["npz"]["required"]) == ({}, ["path"])
+    assert (found["dirichlet"]["settings"], found["dirichlet"]["required"]) == ({"minimum": 1}, ["alpha"])
+    assert (found["by-group"]["settings"], found["by-group"]["required"]) == ({}, [])
+    assert "alpha (required), minimum = 1" in potluck("data").stdout

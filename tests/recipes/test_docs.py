@@ -1,0 +1,36 @@
+"""``docs/run-files.md`` names every key, and its examples can be read."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from potluck import Plan
+from potluck.recipes import Recipe
+from potluck.recipes.beside import look_beside
+from potluck.recipes.part import Origin
+from potluck.recipes.recipe import Data, Party, Public
+from tests.recipes.files import MODULE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "run-files.md").read_text()
+EXAMPLES = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)]
+BASE = {"rounds": 1, "method": "Local", "participants": [{"name": "a", "model": "mlp"}]}
+
+
+def test_every_key_is_there():
+    for part in (Recipe, Data, Public, Party, Plan):
+        for key in part.model_fields:
+            assert f"\n| `{key}` |" in PAGE, key
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_examples_can_be_read(here, example):
+    (here / "mine.py").write_text(MODULE)
+    x, y = np.zeros((6, 2)), np.arange(6) % 3
+    np.savez(here / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    look_beside(here, {})
+    Recipe.model_validate({**BASE, **example}, context=Origin(here))
