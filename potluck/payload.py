@@ -185,7 +185,9 @@ class Form:
             try:
                 _adapter(kind).validate_python(payload.facts[name], strict=True)
             except ValidationError as error:
-                raise PayloadError(f"fact {name!r} is not what was asked for: {error.errors()[0]['msg']}") from None
+                given = repr(payload.facts[name])[:80]
+                expected = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise PayloadError(f"fact {name!r} is {given}: {expected[0].lower()}{expected[1:]}") from None
         payload.check_finite()
 
     @staticmethod

@@ -278,10 +278,10 @@ VOTES = {"votes": torch.zeros(2, dtype=torch.int32)}
         (Payload({"votes": torch.zeros(2)}, {"samples": 1}), "^tensor 'votes' is torch.float32"),
         (Payload(VOTES), "^fact 'samples' is missing$"),
         (Payload(VOTES, {"samples": 1, "age": 2}), "^fact 'age' was not asked for$"),
-        (Payload(VOTES, {"samples": "1"}), "^fact 'samples' is '1'; expected a int$"),
-        (Payload(VOTES, {"samples": 1.0}), "^fact 'samples' is 1.0; expected a int$"),
-        (Payload(VOTES, {"samples": True}), "^fact 'samples' is True; expected a int$"),
-        (Payload(VOTES, {"samples": None}), "^fact 'samples' is None; expected a int$"),
+        (Payload(VOTES, {"samples": "1"}), "^fact 'samples' is '1': input should be a valid integer$"),
+        (Payload(VOTES, {"samples": 1.0}), "^fact 'samples' is 1.0: input should be a valid integer$"),
+        (Payload(VOTES, {"samples": True}), "^fact 'samples' is True: input should be a valid integer$"),
+        (Payload(VOTES, {"samples": None}), "^fact 'samples' is None: input should be a valid integer$"),
     ],
 )
 def test_an_answer_of_another_form_is_refused(payload, complaint):

@@ -524,7 +524,7 @@ ALIKE, MIXED = [(16, 16, 32)], [(16, 16, 32), (12, 24, 24, 32)]
 @pytest.mark.slow
 @pytest.mark.parametrize(("widths", "intra", "bytes_of_whole"), [(ALIKE, 0.5, 0.45), (MIXED, 1.0, 0.9)])
 def test_learning_together_beats_alone_and_sends_less_than_whole_models(widths, intra, bytes_of_whole):
-    """Sections 4.2 and 4.3 in small: 30 digits each; networks of one kind start from the same weights."""
+    """Section 4.2 in small: 30 digits each; networks of one kind start from the same weights."""
     digits = potluck.data.digits()
     plan = potluck.Plan(lr=3e-3, epochs=1, batch_size=16)
 
