@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import torch
 
-from potluck.engines.batched import Batched
+from potluck.engines.batched import Auto, Batched
 from potluck.engines.local import LocalEngine
 from potluck.engines.rehearsal import Rehearsal
 from potluck.engines.serial import Serial
 from potluck.errors import SettingsError, nearest
 
-__all__ = ["Batched", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
+__all__ = ["Auto", "Batched", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
 
 
 def make_engine(name: str, device: str) -> LocalEngine:
-    """The engine of that name. "auto" is batched, which runs alone what it cannot stack."""
-    engines: dict[str, type[LocalEngine]] = {"auto": Batched, "batched": Batched, "serial": Serial}
+    """The engine of that name. "auto" stacks where that pays, "batched" whatever can be stacked."""
+    engines: dict[str, type[LocalEngine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
     if name == "rehearsal":  # not for results, so not among the names on offer
         return Rehearsal(pick_device(device))
     if name not in engines:

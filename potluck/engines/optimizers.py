@@ -1,6 +1,7 @@
-"""Optimizers as pure functions, so that many networks' steps can be taken in one: SGD, Adam, AdamW.
+"""Optimizers for stacks: one step of many networks' parameters at once, in place. SGD, Adam, AdamW.
 
-They follow torch.optim's formulas and remember under torch's names; tests hold them to torch's results.
+They follow torch.optim's formulas and remember under torch's names; tests hold them to torch's results. A step works
+element by element, so a stack needs nothing but a learning rate and a step count for each of its networks.
 """
 
 from __future__ import annotations
@@ -13,43 +14,44 @@ from potluck.plan import Plan
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 Moments = dict[str, Tensor]
-"""What an optimizer remembers of one parameter."""
+"""What optimizers remember of one parameter of each network."""
 
 
 def fresh(plan: Plan, parameter: Tensor) -> Moments:
-    """What an optimizer remembers at first."""
+    """What optimizers remember at first."""
     if plan.optimizer == "sgd":
         return {"momentum_buffer": torch.zeros_like(parameter)} if plan.momentum else {}
-    zeros = torch.zeros_like(parameter)
-    return {"step": torch.zeros((), device=parameter.device), "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
+    counts = torch.zeros(len(parameter), device=parameter.device)
+    return {"step": counts, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
 
-def update(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> tuple[Tensor, Moments]:
-    """One step of one parameter."""
-    if plan.optimizer == "sgd":
-        return _sgd(plan, parameter, gradient, moments, lr)
+def advance(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
+    """One step of one parameter of each network. The gradient may be used up."""
     if plan.optimizer == "adamw":
-        parameter = parameter * (1 - lr * plan.weight_decay)
+        parameter.mul_(_each(1 - lr * plan.weight_decay, parameter))
     elif plan.weight_decay:
-        gradient = gradient + plan.weight_decay * parameter
-    return _adam(parameter, gradient, moments, lr)
+        gradient.add_(parameter, alpha=plan.weight_decay)
+    if plan.optimizer == "sgd":
+        _sgd(plan, parameter, gradient, moments, lr)
+    else:
+        _adam(parameter, gradient, moments, lr)
 
 
-def _sgd(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> tuple[Tensor, Moments]:
-    if plan.weight_decay:
-        gradient = gradient + plan.weight_decay * parameter
+def _sgd(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
     if plan.momentum:
-        gradient = plan.momentum * moments["momentum_buffer"] + gradient
-        moments = {"momentum_buffer": gradient}
-    return parameter - lr * gradient, moments
+        gradient = moments["momentum_buffer"].mul_(plan.momentum).add_(gradient)
+    parameter.addcmul_(gradient, _each(lr, parameter), value=-1)
 
 
-def _adam(parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> tuple[Tensor, Moments]:
-    step = moments["step"] + 1
-    mean = BETAS[0] * moments["exp_avg"] + (1 - BETAS[0]) * gradient
-    square = BETAS[1] * moments["exp_avg_sq"] + (1 - BETAS[1]) * gradient * gradient
-    count = step.to(torch.float64)
-    size = (lr.to(torch.float64) / (1 - BETAS[0] ** count)).to(parameter.dtype)
-    scale = (1 - BETAS[1] ** count).sqrt().to(parameter.dtype)
-    moved = parameter - size * mean / (square.sqrt() / scale + EPSILON)
-    return moved, {"step": step, "exp_avg": mean, "exp_avg_sq": square}
+def _adam(parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
+    count = moments["step"].add_(1).double()
+    mean = moments["exp_avg"].lerp_(gradient, 1 - BETAS[0])
+    square = moments["exp_avg_sq"].mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+    size, scale = lr / (1 - BETAS[0] ** count), (1 - BETAS[1] ** count).sqrt()
+    below = square.sqrt().div_(_each(scale, parameter)).add_(EPSILON)
+    parameter.addcdiv_(mean * _each(size, parameter), below, value=-1)
+
+
+def _each(values: Tensor, like: Tensor) -> Tensor:
+    """One number for each network, shaped to meet every element of its slice."""
+    return values.to(like.dtype).reshape(-1, *[1] * (like.ndim - 1))

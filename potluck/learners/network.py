@@ -122,7 +122,8 @@ class Network(Learner):
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
             for step in course(len(job.samples), job.plan, job.seed, job.round):
-                batch = batch_of(job, step, self.dtype, device)
+                batch = {name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()}
+                batch["x"] = job.plan.inputs(batch["x"], self.dtype)
                 gradients: list[Gradients] = []
                 losses.append([])
                 epochs.append(step.epoch)

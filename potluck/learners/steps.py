@@ -40,8 +40,8 @@ def course(samples: int, plan: Plan, seed: int, round: int) -> Iterator[Step]:
             number += 1
 
 
-def batch_of(job: Job, step: Step, dtype: torch.dtype, device: torch.device) -> Batch:
-    """What the objectives see at one step: the rows, augmented and transformed, and the draws asked for."""
+def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
+    """What a step looks at, before the plan's transform: the rows, augmented, and the draws asked for."""
     assert isinstance(job.work, Fit)
     rows = step.rows.to(job.samples.x.device)
     batch = {name: column[rows] for name, column in job.samples.columns.items()}
@@ -50,8 +50,6 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype, device: torch.device) -> 
     for name, shape in job.work.draws.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)
-    batch = {name: column.to(device) for name, column in batch.items()}
-    batch["x"] = job.plan.inputs(batch["x"], dtype)
     return batch
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from potluck.engines.optimizers import fresh, update
+from potluck.engines.optimizers import advance, fresh
 from potluck.learners.network import make_optimizer
 from potluck.plan import Plan
 
@@ -21,13 +21,14 @@ def test_steps_and_memory_are_torchs(plan):
     torch.manual_seed(0)
     parameter = torch.nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
     theirs = make_optimizer(plan, [parameter])
-    ours, moments = parameter.detach().clone(), fresh(plan, parameter.detach())
-    lr = torch.tensor(plan.lr, dtype=torch.float64)
+    ours = parameter.detach().clone().unsqueeze(0)  # a stack of one
+    moments = fresh(plan, ours)
+    lr = torch.tensor([plan.lr], dtype=torch.float64)
     for _ in range(7):
         gradient = torch.randn(3, 4, dtype=torch.float64)
         parameter.grad = gradient.clone()
         theirs.step()
-        ours, moments = update(plan, ours, gradient, moments, lr)
-    torch.testing.assert_close(ours, parameter.detach(), rtol=1e-12, atol=1e-12)
+        advance(plan, ours, gradient.unsqueeze(0), moments, lr)
+    torch.testing.assert_close(ours[0], parameter.detach(), rtol=1e-12, atol=1e-12)
     remembered = {name: value for name, value in theirs.state[parameter].items() if value is not None}
-    torch.testing.assert_close(moments, remembered, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close({n: m[0] for n, m in moments.items()}, remembered, rtol=1e-12, atol=1e-12)

@@ -7,14 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from potluck.engines import Batched, Serial, batched
+from potluck.engines import Auto, Batched, Serial, batched
 from potluck.learners.net import Companion
 from potluck.learners.network import Network
 from potluck.objectives import cross_entropy
 from potluck.plan import Plan
 from potluck.requests import Fit, Job, Predict, Tap
 from potluck.samples import Samples
-from tests.tables import cnn, made_data
+from tests.tables import cnn, made_data, mlp
 
 CPU = torch.device("cpu")
 PLAN = Plan(optimizer="sgd", lr=0.05, momentum=0.9, weight_decay=0.01, epochs=2, batch_size=8)
@@ -188,3 +188,30 @@ def test_what_cannot_be_stacked_runs_alone_and_says_so_once(caplog):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=0, atol=0)
     engine.answer(made())
     assert caplog.text.count("cannot be stacked") == 1
+
+
+def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkeypatch):
+    sizes = []
+
+    def together(self, group):
+        sizes.append(len(group))
+        return [None] * len(group)
+
+    monkeypatch.setattr(Batched, "_answer_together", together)
+    weight = sum(entry.numel() * entry.element_size() for entry in Network(cnn(0)).tensors().values())
+    monkeypatch.setitem(batched.STACK_BYTES, "cpu", 2 * weight)
+    Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20, 13, 30, 7)))
+    assert sizes == [2, 2]  # and the fifth alone
+
+
+def test_auto_stacks_dense_networks_on_a_cpu_and_leaves_convolutions_alone(monkeypatch):
+    seen = []
+    monkeypatch.setattr(Batched, "_answer_together", lambda self, group: seen.append(group) or [None] * len(group))
+
+    def made(build):
+        return [Job(f"p{i}", Fit(), Network(build(i)), samples(20, i), PLAN, seed=i, round=1) for i in range(3)]
+
+    Auto(CPU).answer(made(cnn))
+    assert seen == []
+    Auto(CPU).answer(made(mlp))
+    assert [len(group) for group in seen] == [3]

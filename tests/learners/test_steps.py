@@ -12,8 +12,6 @@ from potluck.plan import Plan
 from potluck.requests import Fit, Job
 from potluck.samples import Samples
 
-CPU = torch.device("cpu")
-
 
 def sizes(samples, **settings):
     return [len(step.rows) for step in course(samples, Plan(**settings), seed=1, round=1)]
@@ -24,7 +22,8 @@ def batch(work=None, dtype=torch.float32, number=0, seed=1, samples=None, **sett
     plan = Plan(batch_size=4, **settings)
     job = Job("p", work or Fit(), Network(nn.Linear(2, 2)), samples, plan, seed=seed, round=1)
     step = list(course(len(samples), plan, seed, 1))[number]
-    return step, batch_of(job, step, dtype, CPU)
+    found = batch_of(job, step, dtype)
+    return step, {**found, "x": plan.inputs(found["x"], dtype)}
 
 
 @settings(deadline=None)
