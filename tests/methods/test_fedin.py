@@ -170,7 +170,7 @@ def test_what_is_uploaded_is_noised(noise):
 
     table = people(sizes=(200, 6), epochs=0)
     potluck.Federation(table, Watched(noise=noise, pairs=200)).run(1)
-    clean = table[0].model.eval()[:3](table[0].data.x)
+    clean = table[0].model.cpu().eval()[:3](table[0].data.x)
     ratio = sent["p0"][IN].var() / clean.var()
     assert ratio.item() == pytest.approx(1 + noise**2, rel=0.02)
 
