@@ -47,12 +47,7 @@ class LocalEngine(ABC):
 
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
         """The answers alone."""
-        return [answer for answer, _ in self._precisely(jobs)]
-
-    def _precisely(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
-        """In the precision the networks have: cuDNN would round float32 convolutions, and engines would differ."""
-        with torch.backends.cudnn.flags(allow_tf32=False):
-            return self.timed(jobs)
+        return [answer for answer, _ in self.timed(jobs)]
 
     def start(
         self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool
@@ -112,7 +107,7 @@ class LocalEngine(ABC):
                 else:
                     yield Arrival(name, None, step.value or {}, session.seconds)
             answers = {}
-            for name, (answer, seconds) in zip(jobs, self._precisely(list(jobs.values())), strict=True):
+            for name, (answer, seconds) in zip(jobs, self.timed(list(jobs.values())), strict=True):
                 self._sessions[name].seconds += seconds
                 answers[name] = answer
 

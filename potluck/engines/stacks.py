@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from potluck.learners.net import Companion, Net
 from potluck.learners.network import Network, frozen
 from potluck.learners.steps import Step, batch_of
-from potluck.requests import Job
+from potluck.requests import Fit, Job
 
 Stack = dict[str, Tensor]
 """Tensors of many networks by name, one slice of the first dimension for each."""
@@ -41,18 +41,27 @@ class StackedData:
 
     def __init__(self, jobs: list[Job], dtype: torch.dtype, device: torch.device) -> None:
         self._jobs, self._dtype, self._device = jobs, dtype, device
+        work = jobs[0].work
+        self.drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
+        """Whether steps see more than stored samples: augmented ones, or numbers drawn for them."""
         self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
         names = jobs[0].samples.columns
         self._columns = {n: torch.cat([job.samples.columns[n] for job in jobs]).to(device) for n in names}
 
     def batch(self, members: list[int], steps: list[Step]) -> Stack:
         """What the objectives see at one step, before the plan's transform."""
-        work, augment = self._jobs[0].work, self._jobs[0].plan.augment
-        if augment is not None or getattr(work, "draws", None):
+        if self.drawn:
             each = [batch_of(self._jobs[m], step, self._dtype) for m, step in zip(members, steps, strict=True)]
             return {name: torch.stack([batch[name] for batch in each]).to(self._device) for name in each[0]}
-        rows = torch.stack([step.rows + self._first[m] for m, step in zip(members, steps, strict=True)])
-        rows = rows.to(self._device)
+        return self.look_up(self.rows(members, steps))
+
+    def rows(self, members: list[int], steps: list[Step]) -> Tensor:
+        """Where the samples of one step stand, a row of them for each network."""
+        each = [step.rows + self._first[m] for m, step in zip(members, steps, strict=True)]
+        return torch.stack(each).to(self._device)
+
+    def look_up(self, rows: Tensor) -> Stack:
+        """The samples that stand there."""
         return {name: column[rows] for name, column in self._columns.items()}
 
 

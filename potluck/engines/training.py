@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
+from potluck.engines.graphs import replayed
 from potluck.engines.optimizers import Moments, advance, fresh
 from potluck.engines.stacks import Stack, StackedData, StackedGiven, networks, some, stack_weights
 from potluck.learners.base import Fitted
@@ -23,6 +24,9 @@ from potluck.objectives import Gradients
 from potluck.plan import Plan
 from potluck.randomness import derive, seeded
 from potluck.requests import Fit, Job
+
+OFTEN = 8
+"""From how many steps of one size on it pays to capture one."""
 
 
 class Training:
@@ -44,11 +48,13 @@ class Training:
         self.given = StackedGiven([fit.given for fit in fits], self.skeleton, device)
         self.data = StackedData(jobs, self.dtype, device)
         self.gradients: Callable[..., Any] = vmap(self._gradients, randomness="different")
+        self.replays: dict[int, Callable[..., Tensor]] = {}
 
     def run(self) -> list[Fitted]:
         """Takes everyone's steps side by side, then writes the results back."""
         courses = [list(course(len(j.samples), j.plan, j.seed, j.round)) for j in self.jobs]
         losses: list[list[Tensor]] = [[] for _ in self.jobs]
+        self._capture(courses)
         with seeded(derive(self.jobs[0].seed, "model")):
             for steps in zip_longest(*courses):
                 for members in same_size(steps):
@@ -65,30 +71,66 @@ class Training:
 
     def _step(self, members: list[int], steps: list[Step]) -> Tensor:
         """One step of some of the networks, those whose batches have one size. Returns their losses."""
-        state = (self.parameters, self.buffers, self.moments)
-        whole = (*state, self.mask, self.given.slices())
-        parameters, buffers, moments, mask, given = some(whole, members, of=len(self.jobs))
-        gradients, written, losses = self.gradients(parameters, buffers, self.data.batch(members, steps), given)
-        gradients = {n: g * mask[n] if n in mask else g for n, g in gradients.items()}
         lr = torch.tensor([step.lr for step in steps], dtype=torch.float64, device=self.device)
-        self._advance(parameters, clipped(gradients, self.plan), moments, mask, lr)
-        if len(members) == len(self.jobs):
-            self.buffers = written
-        else:
-            rows = torch.tensor(members, device=self.device)
-            tree_map(lambda old, new: old.index_copy_(0, rows, new), state, (parameters, written, moments))
-        assert isinstance(losses, Tensor)
+        if len(members) < len(self.jobs):
+            return self._step_of_some(members, self.data.batch(members, steps), lr)
+        if replay := self.replays.get(len(steps[0].rows)):
+            return replay(self.data.rows(members, steps), lr)
+        return self._step_of_all(self.data.batch(members, steps), lr)
+
+    def _step_of_some(self, members: list[int], batch: Stack, lr: Tensor) -> Tensor:
+        """Takes out the slices of some networks, and puts them back."""
+        state = (self.parameters, self.buffers, self.moments)
+        mine, mask, given = some((state, self.mask, self.given.slices()), members, of=len(self.jobs))
+        parameters, buffers, moments = mine
+        losses = self._advance(parameters, buffers, moments, mask, given, batch, lr)
+        rows = torch.tensor(members, device=self.device)
+        tree_map(lambda old, new: old.index_copy_(0, rows, new), state, mine)
         return losses
 
+    def _step_of_all(self, batch: Stack, lr: Tensor) -> Tensor:
+        return self._advance(self.parameters, self.buffers, self.moments, self.mask, self.given.slices(), batch, lr)
+
+    def _capture(self, courses: Sequence[Sequence[Step]]) -> None:
+        """On a GPU, steps of all networks that come often enough are captured in a graph, one for each batch size."""
+        if self.device.type != "cuda" or self.data.drawn:
+            return
+        everyone = list(range(len(self.jobs)))
+        whole = [steps for steps in zip(*courses, strict=False) if len(same_size(steps)) == 1]
+        counts = Counter(len(steps[0].rows) for steps in whole)
+        state = [*tree_leaves((self.parameters, self.buffers, self.moments))]
+
+        def step(rows: Tensor, lr: Tensor) -> Tensor:
+            return self._step_of_all(self.data.look_up(rows), lr)
+
+        for steps in whole:
+            size = len(steps[0].rows)
+            if counts[size] >= OFTEN and size not in self.replays:
+                lr = torch.tensor([s.lr for s in steps], dtype=torch.float64, device=self.device)
+                self.replays[size] = replayed(step, [self.data.rows(everyone, list(steps)), lr], state)
+
     def _advance(
-        self, parameters: Stack, gradients: Gradients, moments: dict[str, Moments], mask: Stack, lr: Tensor
-    ) -> None:
-        """The optimizer's step. What a mask holds back stays: weight decay and momentum would move it."""
+        self,
+        parameters: Stack,
+        buffers: Stack,
+        moments: dict[str, Moments],
+        mask: Stack,
+        given: list[Any],
+        batch: Stack,
+        lr: Tensor,
+    ) -> Tensor:
+        """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
+        gradients, written, losses = self.gradients(parameters, buffers, batch, given)
+        gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
+        for name, buffer in buffers.items():
+            buffer.copy_(written[name])
         for name, parameter in parameters.items():
             held = parameter.clone() if name in mask else parameter
             advance(self.plan, parameter, gradients[name], moments[name], lr)
             if name in mask:
                 parameter.copy_(torch.where(mask[name], parameter, held))
+        assert isinstance(losses, Tensor)
+        return losses
 
     def _gradients(self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Any]) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks."""

@@ -81,7 +81,8 @@ def test_float32_histories_are_close(method):
         found, _ = play(method, fitting(method, alike)(torch.float32), engine, dtype="float32")
         rows.append(found)
     for mine, other in zip(*rows, strict=True):
-        assert mine["loss"] == pytest.approx(other["loss"], rel=1e-3)
+        # On a GPU convolutions in float32 are rounded to TF32, as is PyTorch's way.
+        assert mine["loss"] == pytest.approx(other["loss"], rel=2e-2 if torch.cuda.is_available() else 1e-3)
         assert mine["bytes_up"] == other["bytes_up"]
 
 

@@ -1,0 +1,67 @@
+"""On a GPU, a step that is captured and replayed gives the serial engine's result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from potluck.engines import Batched, Serial, graphs
+from potluck.learners.network import Network
+from potluck.objectives import cross_entropy
+from potluck.plan import Plan
+from potluck.requests import Fit, Job
+from potluck.samples import Samples
+from tests.tables import cnn, made_data
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+GPU = torch.device("cuda")
+
+
+def jobs(objective=cross_entropy, sizes=(40, 40, 40), build=cnn, **settings):
+    plan = Plan(**{"lr": 0.01, "epochs": 3, "batch_size": 8, **settings})
+    made = []
+    for i, size in enumerate(sizes):
+        x, y = made_data(size, i)
+        samples = Samples({"x": torch.from_numpy(x), "y": torch.from_numpy(y)})
+        made.append(Job(f"p{i}", Fit(objective), Network(build(i)), samples, plan, seed=i, round=1))
+    return made
+
+
+def agree(**settings):
+    alone, together = jobs(**settings), jobs(**settings)
+    Serial(GPU).answer(alone)
+    Batched(GPU).answer(together)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("plan", [{"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}, {"clip": 0.1}], ids=str)
+@pytest.mark.parametrize("sizes", [(40, 40, 40), (44, 44, 44), (40, 57, 33)], ids=str)
+def test_replayed_steps_agree(plan, sizes, monkeypatch):
+    made = []
+    kept = graphs.Replayed.__init__
+    monkeypatch.setattr(graphs.Replayed, "__init__", lambda self, *given: (made.append(1), kept(self, *given))[1])
+    agree(sizes=sizes, **plan)
+    assert made
+
+
+def unruly(net, batch, given):
+    """Looks at a number on the way, which a graph cannot."""
+    loss = cross_entropy(net, batch, given)
+    return loss * torch.tensor(1.0, device="cpu").to(loss.device)
+
+
+def test_what_cannot_be_captured_runs_step_by_step_and_says_so(caplog):
+    agree(objective=unruly)
+    assert "step by step" in caplog.text
+
+
+def test_dropout_draws_anew_at_each_replay():
+    def build(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(36, 3)).double()
+
+    made = jobs(build=build, sizes=(80, 80))
+    fitted = Batched(GPU).answer(made)
+    assert len({losses[0] for losses in fitted[0].losses}) == 3
