@@ -22,6 +22,7 @@ from potluck.metrics import Metrics
 from potluck.participant import Participant, State
 from potluck.payload import Limits, Payload
 from potluck.randomness import generator
+from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.folder import RunFolder
 from potluck.runs.identity import fingerprint, settings_of
 from potluck.samples import Samples, as_pair
@@ -134,10 +135,12 @@ class Federation:
             return self.history
         going_on = self._kept_in == Path(run_dir)
         with RunFolder(run_dir, resume=resume or going_on) as folder:
+            identity = fingerprint(self)
             if not going_on:
-                self._begin(folder)
+                self._begin(folder, identity)
             last = rounds if resume else self.history.rounds + rounds
-            self._run(last - self.history.rounds, [self._keeper(folder, last, checkpoint_every), *callbacks])
+            keep = self._keeper(folder, identity, last, checkpoint_every)
+            self._run(last - self.history.rounds, [keep, *callbacks])
             folder.finish(self.history)
         return self.history
 
@@ -149,11 +152,11 @@ class Federation:
             for callback in callbacks:
                 callback(self, rows)
 
-    def _begin(self, folder: RunFolder) -> None:
+    def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
         """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
         for participant in self.participants.values():
             participant.learner.check_keepable(participant.data, participant.name)
-        found = folder.begin(settings_of(self), fingerprint(self))
+        found = folder.begin(settings_of(self), identity)
         if found is None:
             folder.history(0)
             folder.append(self.history.rows())
@@ -163,9 +166,8 @@ class Federation:
             self.history = folder.history(number)
         self._kept_in = folder.path
 
-    def _keeper(self, folder: RunFolder, last: int, every: int) -> Callback:
+    def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callback:
         """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
-        identity = fingerprint(self)
 
         def keep(_: Federation, rows: list[Row]) -> None:
             folder.append(rows)

@@ -139,7 +139,6 @@ class Method(Settings):
     def round(self, me: Participant) -> Steps:
         """One round at one participant."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a participant does in a round.")
-        yield
 
     @classmethod
     def exchanges(cls) -> list[str]:

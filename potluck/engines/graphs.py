@@ -22,12 +22,14 @@ class Replayed:
         before = [tensor.clone() for tensor in state]
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                step(*self._inputs)
-        torch.cuda.current_stream().wait_stream(side)
-        for tensor, old in zip(state, before, strict=True):
-            tensor.copy_(old)  # warming up must not count as training
+        try:
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    step(*self._inputs)
+        finally:
+            torch.cuda.current_stream().wait_stream(side)
+            for tensor, old in zip(state, before, strict=True):
+                tensor.copy_(old)  # warming up must not count as training; capturing runs nothing
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._output = step(*self._inputs)
@@ -41,11 +43,8 @@ class Replayed:
 
 def replayed(step: Callable[..., Tensor], inputs: Sequence[Tensor], state: Sequence[Tensor]) -> Callable[..., Tensor]:
     """The step as a graph, or as it is, with a word why, if it cannot be captured."""
-    before = [tensor.clone() for tensor in state]
     try:
         return Replayed(step, inputs, state)
     except RuntimeError as error:
-        for tensor, old in zip(state, before, strict=True):
-            tensor.copy_(old)
         log.warning("This training cannot be captured in a CUDA graph and runs step by step: %s", error)
         return step
