@@ -37,9 +37,17 @@ class LocalEngine(ABC):
     wave: ClassVar[int | None] = None
     """How many participants run together; None for all of them."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, precision: str = "torch") -> None:
+        self.device, self.precision = device, precision
         self._sessions: dict[str, Session] = {}
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a checkpoint must keep of the engine, so that a run that goes on is carried out in the same way."""
+        return {}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Takes up what ``snapshot`` gave."""
+        return
 
     @abstractmethod
     def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
