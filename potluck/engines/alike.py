@@ -133,8 +133,9 @@ def _columns(columns: Mapping[str, Tensor]) -> Hashable:
 
 
 def _plan(plan: Plan) -> Hashable:
-    """A plan without what may differ inside a stack: the learning rate."""
-    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in ("lr", "schedule"))
+    """A plan without what may differ inside a stack: the learning rate, and how samples are cut into steps."""
+    free = ("lr", "schedule", "epochs", "batch_size")
+    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in free)
 
 
 def _tree(given: Any) -> Hashable:

@@ -168,10 +168,11 @@ class Batched(LocalEngine):
                 for n, steps in list(going.items()):
                     if not self._attempt(stacks[n], partial(next, steps, False)):
                         del going[n]
-        return [
-            training.finish() if training is not None and stack.like not in self._unstackable else None
-            for stack, training in zip(stacks, trainings, strict=True)
-        ]
+        with self.clock("copy"):
+            return [
+                training.finish() if training is not None and stack.like not in self._unstackable else None
+                for stack, training in zip(stacks, trainings, strict=True)
+            ]
 
     def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
@@ -183,7 +184,8 @@ class Batched(LocalEngine):
                 self._trainings.pop(key, None)  # its memory first
                 self._trainings[key] = Training(stack.jobs, self.device, self.precision)
             training = self._trainings[key]
-        training.load(stack.jobs)
+        with self.clock("copy"):
+            training.load(stack.jobs)
         return training
 
     def _look(self, stack: Stacked) -> list[Any] | None:

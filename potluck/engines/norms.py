@@ -29,8 +29,7 @@ def batch_norm(
     if not training:
         assert running_mean is not None
         assert running_var is not None
-        scale = scale * (running_var + eps).rsqrt()
-        return input * _each(scale) + _each(shift - running_mean * scale)
+        return (input - _each(running_mean)) * _each(scale * (running_var + eps).rsqrt()) + _each(shift)
     output, mean, inverse = Normalised.apply(input, scale, shift, eps)  # type: ignore[no-untyped-call]
     if running_mean is not None and running_var is not None:
         count = input.numel() // channels
