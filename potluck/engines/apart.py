@@ -1,10 +1,12 @@
-"""Worker processes: networks that gain nothing from being stacked are trained side by side, one core for each.
+"""Worker processes: trainings that run side by side, one core for each worker.
 
-Workers are forked, so they find models and data where they are, and only results travel back.
+Workers are forked, so they find models and data where they are. New weights come back through memory that both sides
+share, everything else through a pipe.
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import pickle
 import signal
@@ -21,12 +23,16 @@ from torch.utils._pytree import tree_map
 
 from potluck.engines.local import timed_alone
 from potluck.learners.network import Network
-from potluck.requests import Fit, Job
+from potluck.requests import Job
+
+CPU = torch.device("cpu")
+ALIGNED = 64
+"""At which multiples of bytes tensors begin in shared memory."""
 
 
 @dataclass(frozen=True)
 class Apart:
-    """A job for a worker. With ``channels_last`` its network's convolutions run in that layout."""
+    """A training for a worker. With ``channels_last`` its network's convolutions run in that layout."""
 
     job: Job
     channels_last: bool = False
@@ -44,11 +50,12 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
     """
     context = multiprocessing.get_context("fork")
     following = context.Value("l", 0)
+    shared = SharedWeights([one.job for one in work])
     found: dict[int, Any] = {}
     processes, ends = [], []
     for _ in range(min(workers(), len(work))):
         mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(work, following, theirs), daemon=True)
+        process = context.Process(target=_work, args=(work, shared, following, theirs), daemon=True)
         with warnings.catch_warnings():  # a worker computes with tensors and ends: other threads' locks do not matter
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
@@ -69,11 +76,11 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
             if ends:  # stopped half-way, as by Ctrl-C
                 process.terminate()
             process.join()
-    return [_taken_over(one.job, found.get(index)) for index, one in enumerate(work)]
+    return [_taken_over(one.job, found.get(index), shared) for index, one in enumerate(work)]
 
 
-def _work(work: Sequence[Apart], following: Any, results: Connection) -> None:
-    """What a worker does: the next job, until there is none. A failure ends it; the job is then done elsewhere."""
+def _work(work: Sequence[Apart], shared: SharedWeights, following: Any, results: Connection) -> None:
+    """What a worker does: the next training, until there is none. What fails here is done elsewhere."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
     while True:
@@ -82,32 +89,76 @@ def _work(work: Sequence[Apart], following: Any, results: Connection) -> None:
         if index >= len(work):
             return
         try:
-            answer = _carried_out(work[index])
+            answer: Any = _carried_out(work[index], shared)
         except Exception:  # it comes again, with its traceback, where the job is answered alone
             answer = None
         results.send_bytes(pickle.dumps((index, answer), protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def _carried_out(one: Apart) -> Any:
+def _carried_out(one: Apart, shared: SharedWeights) -> Any:
+    """The answer, the seconds it took, and what the optimizer is to remember."""
     learner = one.job.learner
-    if one.channels_last and isinstance(learner, Network):
+    assert isinstance(learner, Network)
+    if one.channels_last:
         learner.model.to(memory_format=torch.channels_last)
-    answer, seconds = timed_alone(one.job, torch.device("cpu"))
-    changed = isinstance(one.job.work, Fit) and isinstance(learner, Network)
-    return answer, seconds, tree_map(_plain, learner.state()) if changed else None
+    answer, seconds = timed_alone(one.job, CPU)
+    shared.write(one.job)
+    return answer, seconds, tree_map(_plain, learner.optimizer_state) if one.job.keep_optimizer else None
 
 
 def _plain(leaf: Any) -> Any:
     return leaf.contiguous() if isinstance(leaf, Tensor) else leaf
 
 
-def _taken_over(job: Job, found: Any) -> tuple[Any, float] | None:
+def _taken_over(job: Job, found: Any, shared: SharedWeights) -> tuple[Any, float] | None:
     if found is None:
         return None
-    answer, seconds, state = found
-    if state is not None:
-        job.learner.restore(state)
+    assert isinstance(job.learner, Network)
+    answer, seconds, memory = found
+    shared.read(job)
+    if memory is not None:
+        job.learner.remember(job.plan, memory)
     return answer, seconds
+
+
+class SharedWeights:
+    """Room for the new weights of networks, which a worker writes and the process that forked it reads."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._first: dict[int, int] = {}
+        size = 0
+        for job in jobs:
+            self._first[id(job.learner)] = size
+            size += sum(_padded(tensor) for tensor in _tensors(job))
+        self._bytes = torch.frombuffer(mmap.mmap(-1, max(1, size)), dtype=torch.uint8)
+
+    def write(self, job: Job) -> None:
+        """Puts a network's weights in."""
+        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+            place.copy_(tensor)
+
+    def read(self, job: Job) -> None:
+        """Takes a network's weights out."""
+        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+            tensor.copy_(place)
+
+    def _places(self, job: Job) -> list[Tensor]:
+        at, places = self._first[id(job.learner)], []
+        for tensor in _tensors(job):
+            length = tensor.numel() * tensor.element_size()
+            places.append(self._bytes[at : at + length].view(tensor.dtype).view(tensor.shape))
+            at += _padded(tensor)
+        return places
+
+
+def _tensors(job: Job) -> list[Tensor]:
+    assert isinstance(job.learner, Network)
+    return [tensor.detach() for tensor in job.learner.tensors().values()]
+
+
+def _padded(tensor: Tensor) -> int:
+    length = tensor.numel() * tensor.element_size()
+    return -(-length // ALIGNED) * ALIGNED
 
 
 def convolves(model: nn.Module) -> bool:

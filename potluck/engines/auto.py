@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,17 @@ STACKED_CONVOLUTIONS = 4
 
 NEVER = 1e9
 """Seconds charged to a way that failed."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A training sent to a worker, by its number; how many samples those of its kind in the wave have in all."""
+
+    kind: str
+    way: Way
+    trial: bool
+    at: int
+    wave: int
 
 
 class Auto(Batched):
@@ -61,18 +73,18 @@ class Auto(Batched):
 
     def _pass(self, jobs: Sequence[Job], kinds: dict[str, list[int]], answers: dict[int, Timed]) -> None:
         """Carries out some trainings of each kind: all that are left where the way is known, else a trial's worth."""
-        apart: list[tuple[int, str, Way, bool]] = []
+        apart: list[Sent] = []
         crowd = sum(len(left) for left in kinds.values())
         for kind, left in list(kinds.items()):
-            first = jobs[left[0]]
+            first, samples = jobs[left[0]], sum(samples_seen(jobs[index]) for index in left)
             ways = ways_for(first, stackable=len(left) > 1, in_company=crowd > 1)
-            way, trial = self.choices.way(kind, ways, sum(samples_seen(jobs[index]) for index in left))
+            way, trial = self.choices.way(kind, ways, samples)
             taken = left[: self._trial_size(first, way)] if trial else left
             kinds[kind] = left[len(taken) :]
             if not kinds[kind]:
                 del kinds[kind]
             if way.startswith("apart"):
-                apart += [(index, kind, way, trial) for index in taken]
+                apart += [Sent(kind, way, trial, index, samples) for index in taken]
                 continue
             began = time.perf_counter()
             chosen = [jobs[index] for index in taken]
@@ -86,20 +98,23 @@ class Auto(Batched):
         sizes = {"alone": 1, "stacked": self._stack_size(job)}
         return sizes.get(way, 2 * workers())
 
-    def _apart(self, jobs: Sequence[Job], work: list[tuple[int, str, Way, bool]], answers: dict[int, Timed]) -> None:
-        """Hands trainings to worker processes. A kind's trial is charged its share of all the time that took."""
-        if not work:
+    def _apart(self, jobs: Sequence[Job], sent: list[Sent], answers: dict[int, Timed]) -> None:
+        """Hands trainings to worker processes; what they cannot do is done here."""
+        if not sent:
             return
         began = time.perf_counter()
-        found = answer_apart([Apart(jobs[index], way == "apart, channels last") for index, _, way, _ in work])
+        found = answer_apart([Apart(jobs[one.at], one.way == "apart, channels last") for one in sent])
         took = time.perf_counter() - began
-        busy = sum(answer[1] for answer in found if answer is not None) or 1.0
-        charged: dict[tuple[str, Way], float] = defaultdict(float)
-        seen: Counter[tuple[str, Way]] = Counter()
-        for (index, kind, way, trial), answer in zip(work, found, strict=True):
-            answers[index] = timed_alone(jobs[index], self.device) if answer is None else answer
-            if trial:
-                charged[kind, way] += NEVER if answer is None else took * answer[1] / busy
-                seen[kind, way] += samples_seen(jobs[index])
-        for (kind, way), seconds in charged.items():
-            self.choices.note(kind, way, seconds, seen[kind, way])
+        for one, done in zip(sent, found, strict=True):
+            answers[one.at] = done or timed_alone(jobs[one.at], self.device)
+        for kind, way in {(one.kind, one.way): None for one in sent if one.trial}:
+            mine = [(one, done) for one, done in zip(sent, found, strict=True) if (one.kind, one.way) == (kind, way)]
+            self._note_apart(jobs, mine, took * len(mine) / len(sent))
+
+    def _note_apart(self, jobs: Sequence[Job], mine: list[tuple[Sent, Timed | None]], took: float) -> None:
+        """Charges a trial as if the whole wave had gone that way: forking and warming up are paid only once then."""
+        first, seen = mine[0][0], [samples_seen(jobs[one.at]) for one, _ in mine]
+        busy = [NEVER if done is None else done[1] for _, done in mine]
+        each = min(b / max(1, s) for b, s in zip(busy, seen, strict=True)) / min(workers(), len(mine))
+        once = max(0.0, took - each * sum(seen))
+        self.choices.note(first.kind, first.way, each * first.wave + once, first.wave)

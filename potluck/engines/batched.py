@@ -27,7 +27,7 @@ from potluck.requests import Fit, Job, Predict
 
 log = logging.getLogger(__name__)
 
-STACK_BYTES = {"cpu": 16 * 2**20}
+STACK_BYTES = {"cpu": 32 * 2**20}
 """How large a stack's parameters may be: on a CPU, what its caches hold, since a step runs over them many times."""
 
 Timed = tuple[Any, float]

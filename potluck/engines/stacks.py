@@ -71,16 +71,18 @@ def some(stacks: Any, members: Tensor) -> Any:
 
 
 class StackedData:
-    """Everybody's samples on the device, one after the other, so that a step's batches are one look-up."""
+    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
 
     def __init__(self, jobs: Sequence[Job], dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
         work = jobs[0].work
-        self.drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
-        """Whether steps see more than stored samples: augmented ones, or numbers drawn for them."""
+        drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
+        self.by_turn = drawn or device.type == "cpu"
+        """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
+        samples are on the device anyway."""
         self._rows = sum(len(job.samples) for job in jobs)
         self._held: list[Tensor] = []
-        if not self.drawn:
+        if not self.by_turn:
             self._columns = {
                 name: torch.zeros(self._rows, *column.shape[1:], dtype=column.dtype, device=device)
                 for name, column in jobs[0].samples.columns.items()
@@ -88,7 +90,7 @@ class StackedData:
 
     def holds(self, jobs: Sequence[Job]) -> bool:
         """Whether there is room for the samples of these jobs."""
-        return self.drawn or sum(len(job.samples) for job in jobs) <= self._rows
+        return self.by_turn or sum(len(job.samples) for job in jobs) <= self._rows
 
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings these jobs' samples onto the device, unless they are there already."""
@@ -96,7 +98,7 @@ class StackedData:
         self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
         held = [column for job in jobs for column in job.samples.columns.values()]
         same = len(held) == len(self._held) and all(a is b for a, b in zip(held, self._held, strict=True))
-        if self.drawn or same:
+        if self.by_turn or same:
             return
         for name, column in self._columns.items():
             together = torch.cat([job.samples.columns[name] for job in jobs])
@@ -104,21 +106,21 @@ class StackedData:
         self._held = held
 
     def inputs(self, turns: Sequence[Turn]) -> list[Stack]:
-        """What ``batch`` needs of each turn: the rows to look up, all brought over at once; nothing if drawn."""
-        if self.drawn or not turns:
+        """What ``batch`` needs of each turn: the rows to look up, all brought over at once; nothing if made by turn."""
+        if self.by_turn or not turns:
             return [{} for _ in turns]
         flat = torch.cat([s.rows + self._first[m] for t in turns for m, s in zip(t.members, t.steps, strict=True)])
         cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
         return [{ROWS: rows.view(turn.shape)} for rows, turn in zip(cut, turns, strict=True)]
 
     def draw(self, turn: Turn) -> Stack:
-        """A turn's batches made on the host: augmented, and with the numbers drawn for them."""
+        """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
         each = [batch_of(self._jobs[m], s, self._dtype) for m, s in zip(turn.members, turn.steps, strict=True)]
         return {name: torch.stack([batch[name] for batch in each]).to(self._device) for name in each[0]}
 
     def batch(self, inputs: Stack) -> Stack:
         """What the objectives see at one step, before the plan's transform."""
-        return inputs if self.drawn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
+        return inputs if self.by_turn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
 
 
 class StackedGiven:

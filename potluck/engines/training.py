@@ -96,7 +96,7 @@ class Training:
             with self._beside():
                 shape = self._shape(turn)
                 step = self._replays.get(shape) or partial(self._step, abreast=shape[1])
-                self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.drawn else inputs))
+                self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
@@ -133,7 +133,7 @@ class Training:
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             shape = self._shape(turn)
             if self._seen[shape] >= OFTEN and shape not in self._replays:
-                example = {**inputs, **self.data.draw(turn)} if self.data.drawn else inputs
+                example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
                 self._replays[shape] = replayed(partial(self._step, abreast=shape[1]), example, self._pool)
 
     def _shape(self, turn: Turn) -> tuple[Shape, bool]:

@@ -16,7 +16,7 @@ from potluck.learners.network import Network
 from potluck.requests import Fit, Job
 
 Way = Literal["alone", "stacked", "apart", "apart, channels last"]
-"""One after the other, many at once, each in a process of its own, or that with channels last."""
+"""One after the other, many at once, each in a worker process, or that with channels last."""
 
 Timings = dict[str, dict[str, list[float]]]
 """For each architecture and way the seconds for each sample that was trained on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import get_args
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from potluck.engines import Auto, Serial, apart, auto, ways
 from potluck.engines.apart import Apart, answer_apart
-from potluck.engines.ways import Choices, kind_of, ways_for
+from potluck.engines.ways import Choices, Way, kind_of, ways_for
 from potluck.learners.network import Network
 from potluck.plan import Plan
 from potluck.requests import Fit, Job
@@ -41,7 +42,7 @@ def same(left, right, tolerance=1e-10):
         torch.testing.assert_close(one.learner.optimizer_state, other.learner.optimizer_state)
 
 
-@pytest.mark.parametrize("way", ["alone", "stacked", "apart", "apart, channels last"])
+@pytest.mark.parametrize("way", get_args(Way))
 def test_every_way_gives_the_serial_result(way, two_workers, monkeypatch):
     alone, mine = (jobs(cnn, cnn, cnn, mlp, mlp, keep_optimizer=True) for _ in range(2))
     expected = Serial(CPU).answer(alone)
