@@ -49,14 +49,11 @@ class WindowMean:
         """Merges one contribution."""
         if self._sum is None:
             self._sum = torch.zeros(self._shape, dtype=torch.float64)
-        place = [0] * value.ndim if at is None else at
+        place = [0] * value.ndim if at is None else [_start(position) for position in at]
         starts = [position for position in place if isinstance(position, int)]
         if mask is None and value.shape == self._shape and len(starts) == value.ndim:
             self._whole += weight
-            if value.numel() <= BLOCK:
-                self._sum.add_(value.to(torch.float64), alpha=weight)
-            else:
-                _add_rows(self._sum.view(-1), value.reshape(-1), weight, 0)
+            _add_rows(self._sum.view(-1), value.reshape(-1), weight, 0)
         elif mask is None and len(starts) >= value.ndim - isinstance(place[0], Tensor):
             key = tuple(zip(starts[-value.ndim + 1 :] if value.ndim > 1 else (), value.shape[1:], strict=True))
             if key not in self._rows:
@@ -105,6 +102,15 @@ class WindowMean:
         return painted.add_(self._whole)
 
 
+def _start(position: int | Tensor) -> int | Tensor:
+    """Positions that follow each other are a window from the first on."""
+    if isinstance(position, int) or len(position) == 0:
+        return position
+    first = int(position[0])
+    follow = torch.equal(position, torch.arange(first, first + len(position), device=position.device))
+    return first if follow else position
+
+
 def _narrow(whole: Tensor, key: Sequence[tuple[int, int]]) -> Tensor:
     """The part of a tensor that lies in a window of all dimensions but the first."""
     for dimension, (start, length) in enumerate(key, start=1):
@@ -115,13 +121,16 @@ def _narrow(whole: Tensor, key: Sequence[tuple[int, int]]) -> Tensor:
 
 def _add_rows(total: Tensor, value: Tensor, weight: float, at: int | Tensor) -> None:
     """Adds weight · value to some rows of a sum, from ``at`` on or at those positions, a block at a time."""
-    if value.numel() > BLOCK and len(value) > 1:
-        for rows in _blocks(value):
-            _add_rows(total, value[rows], weight, at[rows] if isinstance(at, Tensor) else at + rows.start)
-    elif isinstance(at, Tensor):
-        total.index_add_(0, at, value.to(torch.float64), alpha=weight)
-    else:
-        total[at : at + len(value)].add_(value.to(torch.float64), alpha=weight)
+    blocks = list(_blocks(value))
+    if not blocks:
+        return
+    scratch = torch.empty(value[blocks[0]].shape, dtype=torch.float64)
+    for rows in blocks:
+        exact = scratch[: rows.stop - rows.start].copy_(value[rows])
+        if isinstance(at, Tensor):
+            total.index_add_(0, at[rows], exact, alpha=weight)
+        else:
+            total[at + rows.start : at + rows.stop].add_(exact, alpha=weight)
 
 
 def _blocks(tensor: Tensor) -> Iterator[slice]:
