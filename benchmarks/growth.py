@@ -90,14 +90,14 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds that count, after the first.")] = 3,
     engine: Annotated[str, typer.Option(help="auto, batched or serial.")] = "auto",
     device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
-    wave: Annotated[int | None, typer.Option(help="How many participants are in memory at a time.")] = None,
+    wave: Annotated[int, typer.Option(min=1, help="How many participants are in memory at a time.")] = 100,
     out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = HERE / "results" / "growth.json",
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = HERE / "results" / "growth.png",
 ) -> None:
     """Measure growth, print and write the figures, and draw them."""
     need_matplotlib()
     options = ["--samples", str(samples), "--rounds", str(rounds + 1), "--engine", engine, "--device", device]
-    options += [] if wave is None else ["--wave", str(wave)]
+    options += ["--wave", str(wave)]
     results = Results("growth", [])
     played: dict[int, Played] = {}
     for count in sorted(participants or COUNTS):

@@ -1,6 +1,6 @@
 """Rounds of FedAvg with so many participants, each with a small CNN and a few samples; seconds and memory as JSON.
 
-Everybody's samples are a window of one pool, so that what grows with the participants is Potluck's own.
+A wave of them is in memory at a time, the others rest on disk.
 """
 
 from __future__ import annotations
@@ -8,49 +8,37 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 import potluck
 from potluck.bench.memory import peak_memory
-from potluck.bench.rounds import check_options
 from potluck.history import Row
 from potluck.models import cnn
 
 POOL, SHAPE = 10_000, (3, 16, 16)
 
 
-def people(count: int, samples: int) -> list[potluck.Participant]:
-    """Participants with a CNN of 8 and 16 channels each. It is built when they join."""
+def people(count: int, samples: int) -> Iterator[potluck.Participant]:
+    """Participants with a CNN of 8 and 16 channels each, one after the other. It is built when they join."""
     random = np.random.default_rng(0)
     x = torch.from_numpy(random.integers(256, size=(POOL, *SHAPE), dtype=np.uint8))
     y = random.integers(10, size=POOL)
     plan = potluck.Plan(optimizer="adam", batch_size=16)
     windows = ((index * samples) % (POOL - samples) for index in range(count))
-    return [
-        potluck.Participant(
-            f"p{index:05d}",
-            partial(cnn, channels=(8, 16)),
-            (x[begin : begin + samples], y[begin : begin + samples]),
-            plan=plan,
-            labels=range(10),
-        )
-        for index, begin in enumerate(windows)
-    ]
+    for index, begin in enumerate(windows):
+        own = (x[begin : begin + samples], y[begin : begin + samples])
+        yield potluck.Participant(f"p{index:05d}", partial(cnn, channels=(8, 16)), own, plan=plan, labels=range(10))
 
 
-def play(
-    count: int, samples: int, rounds: int, engine: str, device: str, wave: int | None
-) -> dict[str, float | list[float]]:
+def play(count: int, samples: int, rounds: int, engine: str, device: str, wave: int) -> dict[str, float | list[float]]:
     """Seconds of setting up and of each round, and the most memory held until then, in bytes."""
     began = time.perf_counter()
-    options: dict[str, Any] = {} if wave is None else {"wave": wave}
-    check_options(options)
     federation = potluck.Federation(
-        people(count, samples), potluck.methods.FedAvg(), engine=engine, device=device, **options
+        people(count, samples), potluck.methods.FedAvg(), engine=engine, device=device, wave=wave, at_rest="disk"
     )
     federation.run(0)
     ready = time.perf_counter()
@@ -73,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--engine", required=True)
     parser.add_argument("--device", required=True)
-    parser.add_argument("--wave", type=int)
+    parser.add_argument("--wave", type=int, required=True)
     told = parser.parse_args()
     print(json.dumps(play(told.participants, told.samples, told.rounds, told.engine, told.device, told.wave)))
 
