@@ -13,8 +13,8 @@ from typing import Any, Literal
 import torch
 
 from potluck.engines import make_engine
-from potluck.engines.local import Arrival
-from potluck.errors import PayloadError, SettingsError
+from potluck.engines.local import Arrival, LocalEngine
+from potluck.errors import MisfitError, PayloadError, SettingsError
 from potluck.history import History, Row
 from potluck.labels import encode, union
 from potluck.method import Method
@@ -36,13 +36,16 @@ Callback = Callable[["Federation", list[Row]], None]
 
 @dataclass
 class Tally:
-    """What one participant sent, received and noted in one round."""
+    """What one participant sent, received and noted in one round, or in joining, counted in the round ``since``."""
 
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
     refused: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    since: int = 1
+    absent: bool = False
+    """Whether its half ended early because it was not there, or did not answer in time."""
 
 
 class Federation:
@@ -54,7 +57,7 @@ class Federation:
         public: data everybody may see, as ``x`` or ``(x, y)``.
         test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
         seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto".
+        engine: "serial", "batched", or "auto"; or an engine.
         device: a torch device, or "auto" for a GPU if there is one.
         participation: the share of participants that take part in a round.
         keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
@@ -68,7 +71,7 @@ class Federation:
         public: Any = None,
         test: Any = None,
         seed: int = 0,
-        engine: str = "auto",
+        engine: str | LocalEngine = "auto",
         device: str = "auto",
         participation: float = 1.0,
         keep_optimizer: bool | None = None,
@@ -82,7 +85,7 @@ class Federation:
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
-        self.engine = make_engine(engine, device)
+        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device)
         self.limits = Limits()
         self.history = History()
         self.made_from: dict[str, Any] = {}
@@ -145,17 +148,35 @@ class Federation:
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback]) -> None:
-        if self._joined is None:
-            self._joined = self._play("join", list(self.participants))
-        for _ in range(rounds):
+        self._welcome()
+        for played in range(rounds):
+            if played:
+                self._welcome()
             rows = self._round(self.history.rounds + 1)
             for callback in callbacks:
                 callback(self, rows)
 
+    def _welcome(self) -> None:
+        """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
+        if self._joined is not None and not self.method.late_joining:
+            return
+        joined = {name: tally for name, tally in (self._joined or {}).items() if not tally.absent}
+        coming = [name for name in self.engine.present(self.participants) if name not in joined]
+        try:
+            tallies = self._play("join", coming) if coming else {}
+        except MisfitError as error:  # a stranger to those who are at work already: they go on without it
+            if not joined:
+                raise
+            log.warning("Refused to let %s join: %s", " and ".join(coming), error)
+            tallies = {name: Tally(refused=str(error)) for name in coming}
+        for tally in tallies.values():
+            tally.since = self.history.rounds + 1
+        self._joined = {**joined, **tallies}
+
     def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
         """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
         for participant in self.participants.values():
-            participant.learner.check_keepable(participant.data, participant.name)
+            participant.check_keepable()
         found = folder.begin(settings_of(self), identity)
         if found is None:
             folder.history(0)
@@ -180,9 +201,7 @@ class Federation:
         """Everything that lasts between rounds: what a checkpoint holds."""
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
-            "participants": {
-                name: {"learner": p.learner.state(), "state": p.state} for name, p in self.participants.items()
-            },
+            "participants": {name: p.snapshot() for name, p in self.participants.items()},
             "server": self.server.snapshot(),
         }
 
@@ -190,8 +209,7 @@ class Federation:
         """Takes up what ``snapshot`` gave; the next round goes on from there."""
         self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
-            self.participants[name].learner.restore(kept["learner"])
-            self.participants[name].state = kept["state"]
+            self.participants[name].restore(kept)
         self.server.restore(snapshot["server"])
 
     def _round(self, number: int) -> list[Row]:
@@ -285,10 +303,11 @@ class Federation:
     def _rows(
         self, number: int, chosen: list[str], tallies: dict[str, Tally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
-        """What goes into the history. What joining took is counted in the first round."""
+        """What goes into the history. What joining took is counted in the round after it."""
         for name in self.participants:
             tally = tallies.get(name, Tally())
-            joined = self._joined.get(name, Tally()) if self._joined and number == 1 else Tally()
+            joined = (self._joined or {}).get(name, Tally())
+            joined = joined if joined.since == number else Tally()
             row: Row = {
                 "round": number,
                 "participant": name,
@@ -327,3 +346,5 @@ class Federation:
 def _end(tally: Tally, arrival: Arrival) -> None:
     tally.seconds = arrival.seconds
     tally.notes = arrival.notes
+    tally.bytes_down += arrival.received
+    tally.refused, tally.absent = tally.refused or arrival.failed, arrival.failed is not None

@@ -95,15 +95,16 @@ class Payload:
         return bytes(save(separate, metadata={"facts": self._facts} if self.facts else None))
 
     @staticmethod
-    def from_bytes(data: bytes, limits: Limits | None = None) -> Payload:
-        """Reads a payload, refusing what is damaged, too large or not finite."""
+    def from_bytes(data: bytes, limits: Limits | None = None, *, finite: bool = True) -> Payload:
+        """Reads a payload, refusing what is damaged, too large or, unless a form checks that later, not finite."""
         limits = limits or Limits()
         if len(data) > limits.bytes:
             raise PayloadError(f"The payload has {len(data)} bytes; the limit is {limits.bytes}.")
         try:
             facts = _read_facts(data, limits)
             payload = Payload(load(data), facts)
-            payload.check_finite()
+            if finite:
+                payload.check_finite()
         except PayloadError:
             raise
         except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -67,12 +68,18 @@ def check_inputs(tests: Tests, shown: Published | None) -> None:
             )
 
 
-def check_fit(method: Method, participants: Mapping[str, Participant], shown: Published | None) -> None:
-    """The method must fit this federation; if not, every reason is told at once."""
+def check_fit(
+    method: Method, participants: Mapping[str, Participant], shown: Published | None, *, alone: bool = False
+) -> None:
+    """The method must fit this federation; if not, every reason is told at once.
+
+    ``alone``: the others are elsewhere, so what they must have in common is not looked at.
+    """
     kind: Literal["nothing", "inputs", "labels"] = "nothing"
     if shown is not None:
         kind = "inputs" if shown[1] is None else "labels"
-    reasons = method.requires().unmet(list(participants.values()), kind)
+    needs = replace(method.requires(), shared_labels=False) if alone else method.requires()
+    reasons = needs.unmet(list(participants.values()), kind)
     if reasons:
         raise MisfitError(
             f"{type(method).__name__} does not fit this federation:" + "".join(f"\n- {reason}" for reason in reasons)

@@ -5,6 +5,7 @@ Of a convolution its weights travel, as filters × channels × height × width (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal
@@ -44,6 +45,10 @@ class PerHeFed(Method):
 
     needs = Needs(layers=True, convolutions=True)
     keep_optimizer: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "structure": "the shapes of the convolutions it shares, and which of their filters, once",
+        "share": "the weights of those filters after training",
+    }
 
     inter: Ratio = 0.5
     intra: Ratio = 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
@@ -49,6 +49,14 @@ class WeightSharing(Method):
     weighting: Literal["samples", "uniform"]
     batchnorm: Literal["average", "local"] = "average"
 
+    late_joining: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "greet": "how many samples it has, and the name, shape and type of every weight it shares, once",
+        "start": "the weights that all start from, if it is the first by name to have them, once",
+        "fetch": "that it sat out and asks for the current weights",
+        "weights": "every weight of its trained model (without normalisation layers, if batchnorm is local)",
+    }
+
     def join(self, me: Participant) -> Steps:
         mine = self.shared(me)
         facts = {"samples": len(me.data), "layout": layout_of(mine)}
@@ -84,14 +92,16 @@ class WeightSharing(Method):
     def greet(self, server: Server, answers: Answers) -> dict[str, Payload]:
         """Notes how much data and which entries each has, and asks one owner of each for its first values."""
         facts = {sender: payload.facts for sender, payload in answers}
-        server.state["samples"] = {sender: fact["samples"] for sender, fact in facts.items()}
-        server.state["layouts"] = {sender: fact["layout"] for sender, fact in facts.items()}
+        samples, layouts = server.state.setdefault("samples", {}), server.state.setdefault("layouts", {})
+        first = min(layouts or facts)
+        samples.update({sender: fact["samples"] for sender, fact in facts.items()})
+        layouts.update({sender: fact["layout"] for sender, fact in facts.items()})
         send: dict[str, list[str]] = {sender: [] for sender in facts}
-        seen: set[str] = set()
+        seen = set(server.state.setdefault("global", {}))
         for sender in sorted(facts):
-            layout = server.state["layouts"][sender]
-            if self.aggregation == "whole" and layout != server.state["layouts"][min(facts)]:
-                raise MisfitError(f"{sender}'s model differs in shape from {min(facts)}'s; expected the same.")
+            layout = layouts[sender]
+            if self.aggregation == "whole" and layout != layouts[first]:
+                raise MisfitError(f"{sender}'s model differs in shape from {first}'s; expected the same.")
             send[sender] = [name for name in layout if self.key(layout, name) not in seen]
             seen.update(self.key(layout, name) for name in layout)
         server.state["send"] = send
@@ -100,7 +110,6 @@ class WeightSharing(Method):
     @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender], server.state["send"][sender]))
     def start(self, server: Server, answers: Answers) -> dict[str, Payload]:
         """Hands the first values to everyone."""
-        server.state["global"] = {}
         senders = []
         for sender, payload in answers:
             layout = server.state["layouts"][sender]

@@ -1,0 +1,148 @@
+"""The participant's side of Flower: its own process, and a SuperNode that carries letters to it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from potluck.engines.flower.host import Host
+from potluck.engines.flower.letters import Letter
+from potluck.engines.flower.processes import Program, environment, free_port, only_our_app
+from potluck.errors import PayloadError, PotluckError
+from potluck.history import readable_bytes
+
+log = logging.getLogger(__name__)
+
+REFUSED = 305
+"""How Flower's SuperNode ends when the server does not let it in."""
+SENT = "Sent successfully"
+"""What it logs when an answer has gone out."""
+
+
+class Mailbox:
+    """A socket in a folder that only this user can enter, where the ClientApp hands letters over."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="potluck-"))  # mode 0700
+        self.address = str(self._folder / "letters")
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(self.address)
+        self._socket.listen()
+        self._socket.settimeout(0.5)
+
+    def answer_one(self, host: Host, tell: Callable[[str], None], limit: int) -> bool:
+        """Answers a letter, if one comes soon."""
+        try:
+            connected, _ = self._socket.accept()
+        except TimeoutError:
+            return False
+        with Connection(connected.detach()) as carrier:
+            try:
+                asked = Letter.unpacked(carrier.recv_bytes(), carrier.recv_bytes(limit + 2**20))
+                tell(_told_request(asked))
+                answer = host.answer(asked)
+                carrier.send_bytes(answer.packed())
+                carrier.send_bytes(answer.body)
+                tell(_told_answer(answer))
+            except (EOFError, OSError, PayloadError) as error:
+                log.warning("A letter was lost: %s", error)
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Node:
+    """A SuperNode that runs nothing but potluck's own thin ClientApp."""
+
+    def __init__(self, server: str, mailbox: Mailbox, home: Path, certificates: str | None, key: str | None) -> None:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        settings = environment(home)
+        settings["PATH"] = f"{only_our_app(home / 'bin')}:{settings['PATH']}"
+        command = ["flower-supernode", "--superlink", server, "--port", str(free_port())]
+        command += ["--insecure"] if certificates is None else ["--root-certificates", certificates]
+        command += [] if key is None else ["--auth-supernode-private-key", key]
+        command += ["--node-config", f'potluck-socket="{mailbox.address}"']
+        self._server = server
+        self._log = home / "supernode.log"
+        self._log.unlink(missing_ok=True)
+        self._program = Program(command, settings, self._log)
+
+    def check(self) -> None:
+        """Raises if it has ended: it should not by itself."""
+        if self._program.ended is None:
+            return
+        tail = self._program.tail(40)
+        if self._program.ended % 256 == REFUSED % 256:
+            raise PotluckError(
+                f"The server at {self._server} did not let this machine in: its certificate is not the one expected "
+                f"(wrong authority, or for another host), or the key of this participant is not registered there. "
+                f"What Flower says:\n{tail}"
+            )
+        raise PotluckError(f"Flower's node ended ({self._program.ended}). What it says:\n{tail}")
+
+    def wait_until_sent(self, seconds: float = 10.0) -> None:
+        """Waits for the last answer to go out."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self._program.ended is None:
+            lines = [line for line in self._program.tail(60).splitlines() if "Received" in line or SENT in line]
+            if lines and SENT in lines[-1]:
+                return
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        self._program.stop()
+
+
+def take_part(
+    host: Host,
+    server: str,
+    home: Path,
+    *,
+    certificates: str | None = None,
+    key: str | None = None,
+    limit: int = 2**31,
+    tell: Callable[[str], None] = log.info,
+) -> int:
+    """Answers the server's letters until the federation has ended; returns after how many rounds."""
+    mailbox = Mailbox()
+    try:
+        node = Node(server, mailbox, home, certificates, key)
+        try:
+            while host.ended is None:
+                if not mailbox.answer_one(host, tell, limit):
+                    node.check()
+            node.wait_until_sent()
+        finally:
+            node.stop()
+    finally:
+        mailbox.close()
+    return host.ended
+
+
+def _told_request(letter: Letter) -> str:
+    head, size = letter.head, readable_bytes(len(letter.body))
+    kind = head.get("kind")
+    if kind == "work":
+        where = "joining" if head.get("stage") == "join" else f"round {head.get('round')}"
+        received = f", received {size}" if letter.body else ""
+        return f"{where}: the server asks for step {head.get('step')}{received}"
+    known = {"invitation": "the server invites", "evaluate": "the server asks for an evaluation"}
+    known |= {"public": f"received the public data, {size}", "farewell": "the federation has ended"}
+    return known.get(str(kind), f"the server sent {kind!r}")
+
+
+def _told_answer(letter: Letter) -> str:
+    head = letter.head
+    if head["kind"] == "exchange":
+        return f"sent {readable_bytes(len(letter.body))} ({head['exchange']}) after {head['seconds']:.1f} s of work"
+    if head["kind"] in ("end", "metrics") and head["metrics"].get("accuracy") is not None:
+        return f"sent metrics: accuracy {100 * head['metrics']['accuracy']:.1f}%"
+    return f"answered: {head['kind']}"
