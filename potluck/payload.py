@@ -114,7 +114,7 @@ class Payload:
     def check_finite(self) -> None:
         """Refuses NaN and infinity, which one sender could use to spoil everybody's mean."""
         _ = self._facts  # as JSON, which has neither
-        for name, tensor in self.tensors.items():
+        for name, tensor in sorted(self.tensors.items()):
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
 

@@ -37,7 +37,7 @@ def serve(
     if (folder / "settings.json").exists() and not resume:
         raise SettingsError(f"{folder} already holds a run. Go on with --resume, or choose another folder with --out.")
     if settings.tls is None:
-        console.print("Without [tls] nothing is encrypted and nobody proves who they are: for a trial on one machine.")
+        console.print("Without TLS nothing is encrypted and nobody proves who they are: for a trial on one machine.")
     console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
     try:
         with Link(file, settings, folder, resume) as link:

@@ -7,9 +7,9 @@ installed with potluck on its own machine: anything else is refused before it is
 from __future__ import annotations
 
 import io
-import sys
 import tomllib
 import zipfile
+from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,7 @@ def check(content: bytes) -> None:
 
 
 def main() -> None:
-    """Flower's own program, with the check before anything is unpacked."""
-    from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
-
+    """Flower's own work on one message, with the check before anything is unpacked, and half the imports."""
     runtime: Any = import_module("flwr.supernode.runtime.run_clientapp")
     install = runtime.install_from_fab
 
@@ -45,8 +43,15 @@ def main() -> None:
         return install(content, *arguments, **settings)
 
     runtime.install_from_fab = checked
-    sys.argv[0] = "flwr-clientapp"
-    flwr_clientapp()
+    told = ArgumentParser()
+    told.add_argument("--runtime-api-address", required=True)
+    told.add_argument("--token", required=True)
+    told.add_argument("--insecure", action="store_true")
+    told.add_argument("--root-certificates", type=Path)
+    told.add_argument("--parent-pid", type=int)
+    given = told.parse_args()
+    certificates = given.root_certificates.read_bytes() if given.root_certificates else None
+    runtime.run_clientapp(given.runtime_api_address, given.token, given.insecure, certificates, given.parent_pid, False)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -48,7 +48,6 @@ class Failure:
     """Why there is no answer."""
 
     reason: str
-    absent: bool = True
 
 
 @dataclass
@@ -71,7 +70,8 @@ class _Sent:
     letter: Letter
     name: str | None = None
     """Whom it is for; None for an invitation to a node that has not said its name."""
-    at: float = field(default_factory=time.monotonic)
+    late: bool = False
+    """Whether nobody waits for the answer any more."""
 
 
 class Post:
@@ -134,8 +134,9 @@ class Post:
             for name, letter in open_.items():
                 if self.here(name) and not self._under_way(name):
                     self._push(self.guests[name].node, letter, name, until)
-            for name, letter, answer in self._poll():
-                if name in open_:
+            for sent, letter, answer in self._poll():
+                name = str(sent.name)
+                if sent.letter is open_.get(name):
                     del open_[name]
                     yield name, letter, answer
                 else:
@@ -143,6 +144,8 @@ class Post:
             if open_ and time.monotonic() > until and not patient(len(open_)):
                 break
             time.sleep(POLL)
+        for sent in self._sent.values():
+            sent.late = sent.late or sent.name in open_
         for name in open_:
             gone = "it is not there" if not self.here(name) else f"no answer within {seconds:g} s"
             yield name, Letter(), Failure(gone)
@@ -155,9 +158,8 @@ class Post:
 
     def _under_way(self, name: str) -> bool:
         guest = self.guests[name]
-        return any(
-            sent.name == name and (sent.node, sent.since) == (guest.node, guest.since) for sent in self._sent.values()
-        )
+        awaited = [sent for sent in self._sent.values() if sent.name == name and not sent.late]
+        return any((sent.node, sent.since) == (guest.node, guest.since) for sent in awaited)
 
     def _push(self, node: int, letter: Letter, name: str | None, until: float | None = None) -> None:
         ttl = None if until is None else max(until - time.monotonic(), 0) + 60
@@ -165,7 +167,7 @@ class Post:
         (identity,) = self._grid.push_messages([message])
         self._sent[identity] = _Sent(node, self._online[node], letter, name)
 
-    def _poll(self) -> Iterator[tuple[str, Letter, Answer | Failure]]:
+    def _poll(self) -> Iterator[tuple[_Sent, Letter, Answer | Failure]]:
         """Looks for nodes and answers once. What belongs to coming in is dealt with here."""
         if self._stopped():
             raise StoppedError("stopped")
@@ -200,7 +202,7 @@ class Post:
             if self._online.get(sent.node) != sent.since:
                 del self._sent[identity]
 
-    def _opened(self, sent: _Sent, message: Message) -> Iterator[tuple[str, Letter, Answer | Failure]]:
+    def _opened(self, sent: _Sent, message: Message) -> Iterator[tuple[_Sent, Letter, Answer | Failure]]:
         """An answer, checked. Whoever does not come through to us is asked again while there is time."""
         invited = sent.letter is self._invitation
         if message.has_error():
@@ -215,14 +217,14 @@ class Post:
         except PayloadError as error:
             self._tell(f"{sent.name or f'node {sent.node}'} sent what cannot be read: {error}")
             if sent.name is not None and not invited:
-                yield sent.name, Letter(), Failure(str(error), absent=False)
+                yield sent, Letter(), Failure(str(error))
             return
         if invited:
             self._invited_answered(sent, answer)
         elif sent.letter.head.get("kind") == PublicData().kind:
             self.guests[answer.name].has_public = isinstance(answer, Noted)
         else:
-            yield answer.name, letter, answer
+            yield sent, letter, answer
 
     def _check_name(self, sent: _Sent, name: str) -> None:
         """A node acts under its own name only."""
