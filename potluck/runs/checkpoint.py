@@ -81,6 +81,12 @@ def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | Non
     return None
 
 
+def newest(folder: Path, round: int) -> int | None:
+    """The round of the newest checkpoint up to a round."""
+    numbers = [int(path.name.removeprefix("round-")) for path in _stored(folder)]
+    return max((number for number in numbers if number <= round), default=None)
+
+
 def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int, Any] | None:
     """The newest checkpoint up to a round, which must be whole; later ones are of rounds to be played again, and go."""
     earlier = []

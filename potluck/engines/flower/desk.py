@@ -33,8 +33,12 @@ class Desk:
         """Keeps the state after a round (0: after joining)."""
         checkpoint.write(self._states, round, state, self._fingerprint)
 
+    def newest(self, round: int) -> int | None:
+        """The last round up to this one after which the state was kept: whoever sat out some has an earlier one."""
+        return checkpoint.newest(self._states, round)
+
     def state_after(self, round: int) -> State | None:
-        """The state after a round; whoever sat out some has that after the round before. Later ones are let go."""
+        """The newest state up to a round. Later ones are let go."""
         found = checkpoint.read_until(self._states, round, self._fingerprint)
         return None if found is None else found[1]
 

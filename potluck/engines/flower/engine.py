@@ -73,6 +73,7 @@ class Flower(Serial):
         for participant in participants:
             number = participant.round if stage == "round" else 0
             self._at[participant.name] = Work.model_validate({"stage": stage, "round": number, "step": 0})
+        self._check_minimum()
         away = [name for name in self._at if name in self._gone and not self._post.here(name)]
         yield from (self._failed(name, "it is not there") for name in away)
         yield from self._ask({name: Letter() for name in self._at if name not in away})
@@ -87,6 +88,7 @@ class Flower(Serial):
         """It ends its half when it is next asked for anything."""
         self._lost.add(name)
         self._metrics.pop(name, None)
+        self._check_minimum()
 
     def evaluate(self, tests: Mapping[str, tuple[Participant, Samples | None]]) -> dict[str, Metrics]:
         """What each said at the end of its half; whoever ended early and is there is asked."""
@@ -104,22 +106,27 @@ class Flower(Serial):
         for name in over:
             del work[name]
             yield self._failed(name, f"more than {self._rules.messages} letters in one stage")
-        self._check_minimum()
         for name, letter, answer in self._post.ask(work, self._rules.deadline, self._wait_on):
-            arrival = self._arrival(name, letter, answer)
-            self._check_minimum()
-            yield arrival
+            yield self._arrival(name, letter, answer)
 
     def _wait_on(self, open_: int) -> bool:
         """Whether a round that would be too small without those who have not answered waits for them."""
-        return self._rules.waits and len(self._at) - len(self._lost) - open_ < self._rules.minimum
+        return self._rules.waits and self._in_round and self._left - open_ < self._rules.minimum
+
+    @property
+    def _in_round(self) -> bool:
+        """Rounds need a minimum; whoever comes late may join alone."""
+        return any(work.stage == "round" for work in self._at.values())
+
+    @property
+    def _left(self) -> int:
+        return len(self._at) - len(self._lost)
 
     def _check_minimum(self) -> None:
-        left = len(self._at) - len(self._lost)
-        if left < self._rules.minimum:
+        if self._in_round and self._left < self._rules.minimum:
             raise TooFewError(
-                f"{left} of {len(self._at)} participants are left, and a round needs {self._rules.minimum} "
-                f"(`minimum`). See that they are there, and go on with --resume."
+                f"{self._left} of {len(self._at)} participants are left in this round, which needs "
+                f"{self._rules.minimum} (`minimum`). See that they are there, and go on with --resume."
             )
 
     def _arrival(self, name: str, letter: Letter, answer: Answer | Failure) -> Arrival:
@@ -157,4 +164,5 @@ class Flower(Serial):
         self._lost.add(name)
         self._metrics.pop(name, None)
         self._tell(f"goes on without {name}: {why}")
+        self._check_minimum()
         return Arrival(name, failed=why)

@@ -121,8 +121,8 @@ class FederationFile(Part):
 
     @property
     def at_least(self) -> int:
-        """How many a round needs: all, unless the file says otherwise."""
-        return self.minimum or len(self.participants)
+        """How many must answer in a round: all who are drawn for it, unless the file says otherwise."""
+        return self.minimum or max(1, round(self.participation * len(self.participants)))
 
     @property
     def keyed(self) -> bool:

@@ -214,7 +214,7 @@ class Host:
         if asked.stage == "join":
             assert self._invitation is not None
             me.join(self._invitation.seed, self._shown)
-        elif self._at != asked.round - 1:
+        elif self._at is None or self._at != desk.newest(asked.round - 1):
             self._restore(asked.round - 1)
         me.round = asked.round
         for step, body in enumerate(requests):
@@ -251,10 +251,12 @@ class Host:
 
     def _evaluated(self, round: int) -> Letter:
         """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere."""
-        if self._live is not None:
+        newest = self._seated().newest(round)
+        if self._live is not None and newest != self._live[1]:
             self._close()
             self._keep(round)
-        elif self._at is None:
+        elif self._at is None or self._at != newest:
+            self._close()
             self._restore(round)
         return Measured(name=self.participant.name, round=round, metrics=self._measure()).letter()
 
@@ -264,14 +266,15 @@ class Host:
 
     def _restore(self, round: int) -> None:
         """Takes up the state after a round."""
-        me, state = self.participant, self._seated().state_after(round)
+        me, desk = self.participant, self._seated()
+        number, state = desk.newest(round), desk.state_after(round)
         if state is None:
             raise PayloadError(f"the state after round {round} is not here any more")
         assert self._invitation is not None
         me.join(self._invitation.seed, self._shown)
         me.check_keepable()
         me.restore(state)
-        me.round, self._at = round, round
+        me.round, self._at = round, number
 
     def _keep(self, round: int) -> None:
         self._seated().keep_state(round, self.participant.snapshot())

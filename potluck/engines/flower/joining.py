@@ -19,8 +19,10 @@ from potluck.history import readable_bytes
 
 log = logging.getLogger(__name__)
 
-REFUSED = 305
-"""How Flower's SuperNode ends when the server does not let it in."""
+REFUSED = "Exit Code: 305"
+"""What Flower's SuperNode logs when the server does not let it in."""
+LET_IN = "SuperNode ID:"
+"""What it logs when it was let in."""
 SENT = "Sent successfully"
 """What it logs when an answer has gone out."""
 
@@ -79,14 +81,24 @@ class Node:
         """Raises if it has ended: it should not by itself."""
         if self._program.ended is None:
             return
-        tail = self._program.tail(40)
-        if self._program.ended % 256 == REFUSED % 256:
+        said = self._program.tail(200)
+        if REFUSED not in said:
+            raise PotluckError(f"Flower's node ended ({self._program.ended}). What it says:\n{self._program.tail(40)}")
+        lines = [line.strip() for line in said.splitlines()]
+        reason = next((line for line in lines if "[SSL" in line or line.startswith("[code")), "see its log")
+        if "[SSL" in reason:
             raise PotluckError(
-                f"The server at {self._server} did not let this machine in: its certificate is not the one expected "
-                f"(wrong authority, or for another host), or the key of this participant is not registered there. "
-                f"What Flower says:\n{tail}"
+                f"The certificate of the server at {self._server} was refused: {reason} Someone else may be answering "
+                f"there; or `root_certificates` is of another authority, or the certificate is for other host names."
             )
-        raise PotluckError(f"Flower's node ended ({self._program.ended}). What it says:\n{tail}")
+        raise PotluckError(
+            f"The server at {self._server} did not let this machine in: {reason} Give the public half of your key to "
+            f"those who run the server."
+        )
+
+    def unreached(self) -> bool:
+        """Whether it still tries to reach the server."""
+        return LET_IN not in self._log.read_text(errors="replace")
 
     def wait_until_sent(self, seconds: float = 10.0) -> None:
         """Waits for the last answer to go out."""
@@ -116,9 +128,13 @@ def take_part(
     try:
         node = Node(server, mailbox, home, certificates, key)
         try:
+            told, began = False, time.monotonic()
             while host.ended is None:
                 if not mailbox.answer_one(host, tell, limit):
                     node.check()
+                    if not told and time.monotonic() - began > 20 and node.unreached():
+                        told = True
+                        tell(f"{server} cannot be reached yet; trying on. Does it answer, and with TLS as you do?")
             node.wait_until_sent()
         finally:
             node.stop()

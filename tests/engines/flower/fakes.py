@@ -20,7 +20,7 @@ from potluck.engines.flower.shown import checksum, to_payload
 from potluck.engines.flower.terms import settings_of
 from potluck.federation import Federation
 from potluck.participant import Participant
-from potluck.seating import published
+from potluck.seating import Published, published
 
 CPU = pick_device("cpu")
 
@@ -87,6 +87,12 @@ def opened(message: Message) -> Letter:
     return Letter.unpacked(str(content.config_records["head"]["json"]), body)
 
 
+def shown_of(public: Any) -> Published:
+    found = published(public)
+    assert found is not None
+    return found
+
+
 def agreed(invitation: Any, method: Any) -> None:
     """An owner who agrees to everything."""
 
@@ -98,7 +104,7 @@ def host(participant: Participant, folder: Path, **settings: Any) -> Host:
 def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int = 2, **more: Any) -> Invitation:
     shown = None
     if public is not None:
-        x, y = published(public)
+        x, y = shown_of(public)
         payload = to_payload((x, y))
         shown = Shown(source="made", sha256=checksum(payload), labelled=y is not None, count=len(x))
     facts: dict[str, Any] = {
@@ -131,7 +137,7 @@ def served(
 ) -> Federation:
     """A federation of stand-ins whose participants are behind the grid."""
     asked = invite or invitation(method, seed=seed, public=public)
-    body = b"" if public is None else to_payload(published(public)).to_bytes()
+    body = b"" if public is None else to_payload(shown_of(public)).to_bytes()
     post = Post(grid, names, asked, public=body, tell=tell)  # type: ignore[arg-type]
     post.meet(lambda: all(post.here(name) or name in post.declined for name in names), wait)
     rules = rules or Rules(deadline=5.0)

@@ -147,7 +147,7 @@ def test_a_round_ends_at_its_deadline_without_who_does_not_answer(tmp_path):
 def test_too_few_fail_clearly(tmp_path):
     federation, grid = table(FedAvg(), tmp_path, rules=Rules(deadline=0.3, minimum=3))
     grid.silent.add(102)
-    with pytest.raises(TooFewError, match=r"2 of 3 participants are left, and a round needs 3"):
+    with pytest.raises(TooFewError, match=r"2 of 3 participants are left in this round, which needs 3"):
         federation.run(1)
 
 
