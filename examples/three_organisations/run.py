@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,12 @@ def federate(site: Path) -> list[dict[str, Any]]:
     programs = [start("serve", "federation.toml", "--out", "run", "--port", str(port))]
     try:
         programs += [start("join", f"{name}.toml", "--server", f"127.0.0.1:{port}", "--yes") for name in NAMES]
-        for program in programs:
-            if program.wait(PATIENCE) != 0:
+        until = time.monotonic() + PATIENCE
+        while any(program.poll() is None for program in programs):
+            failed = [program for program in programs if program.poll() not in (None, 0)]
+            if failed or time.monotonic() > until:
                 raise SystemExit("The federation failed; see above.")
+            time.sleep(0.2)
     finally:
         for program in programs:
             if program.poll() is None:

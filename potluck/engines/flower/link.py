@@ -32,16 +32,16 @@ class Link:
             POTLUCK_PUBLIC_HOST=file.host,
             POTLUCK_PUBLIC_PORT=str(file.port),
             POTLUCK_REQUEST_LIMIT=str(REQUEST_LIMIT),
+            POTLUCK_OPENED=str(self._home / "opened"),
         )
         self._program: Program | None = None
 
     def __enter__(self) -> Link:
-        for leftover in ("told.log", "told.end", "told.stop"):
+        for leftover in ("told.log", "told.end", "told.stop", "opened"):
             (self._home / leftover).unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
         try:
             wait_for_port(self._port, self._program)
-            wait_for_port(self._file.port, self._program) if self._file.host in ("127.0.0.1", "0.0.0.0") else None
             self._connect()
         except BaseException:
             self._program.stop()
@@ -94,6 +94,7 @@ class Link:
         for seat in self._file.participants:
             if seat.key is not None:
                 self._register(seat.key)
+        (self._home / "opened").touch()
         settings = {"federation": self._path, "out": self._out, "told": self._told}
         config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
         config.append(f"resume={str(self._resume).lower()}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -18,10 +19,10 @@ NODES = "/v1/fleet/"
 
 
 class Doors:
-    """Lets only nodes through the public door."""
+    """Lets only nodes through the public door, once the participants' keys are registered: then ``opened`` exists."""
 
-    def __init__(self, app: Any, public_port: int, limit: int) -> None:
-        self._app, self._port, self._limit = app, public_port, limit
+    def __init__(self, app: Any, public_port: int, limit: int, opened: Path) -> None:
+        self._app, self._port, self._limit, self._opened = app, public_port, limit, opened
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["server"][1] != self._port:
@@ -29,6 +30,8 @@ class Doors:
         elif not scope["path"].startswith(NODES):
             print(f"Refused {scope['path']} from {scope['client']}: only nodes may ask here.", flush=True)
             await _refuse(send, 403, b"Only nodes may ask here.")
+        elif not self._opened.exists():
+            await _refuse(send, 503, b"Not open yet.")  # which nodes take as: try again
         elif _length(scope) is None or _length(scope) > self._limit:  # type: ignore[operator]
             print(f"Refused {_length(scope)} bytes from {scope['client']}: the limit is {self._limit}.", flush=True)
             await _refuse(send, 413, b"Too large.")
@@ -58,7 +61,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def run(app: Any, host: str, port: int, **settings: Any) -> None:
     """In the place of ``uvicorn.run``: the same server, listening at both doors."""
     public_host, public_port = os.environ["POTLUCK_PUBLIC_HOST"], int(os.environ["POTLUCK_PUBLIC_PORT"])
-    guarded = Doors(app, public_port, int(os.environ["POTLUCK_REQUEST_LIMIT"]))
+    guarded = Doors(app, public_port, int(os.environ["POTLUCK_REQUEST_LIMIT"]), Path(os.environ["POTLUCK_OPENED"]))
     known = {name: value for name, value in settings.items() if name not in ("reload", "workers")}
     server = uvicorn.Server(uvicorn.Config(guarded, host=host, port=port, **known))
     server.run(sockets=[_listen(host, port), _listen(public_host, public_port)])

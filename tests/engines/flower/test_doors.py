@@ -7,6 +7,7 @@ import io
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from potluck.engines.flower.processes import OTHER_APPS, environment, only_our_a
 from potluck.engines.flower.superlink import Doors
 
 
-def ask(path, port=8443, length=b"10"):
+def ask(path, port=8443, length=b"10", opened=Path(__file__)):
     """The status that a request gets."""
     seen = []
 
@@ -27,7 +28,7 @@ def ask(path, port=8443, length=b"10"):
 
     headers = [] if length is None else [(b"content-length", length)]
     scope = {"type": "http", "path": path, "server": ("127.0.0.1", port), "client": ("x", 1), "headers": headers}
-    asyncio.run(Doors(app, 8443, 100)(scope, None, send))
+    asyncio.run(Doors(app, 8443, 100, opened)(scope, None, send))
     return seen[0]["status"]
 
 
@@ -36,6 +37,11 @@ def test_only_nodes_may_ask_at_the_public_door():
     for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/get-nodes", "/docs", "/"):
         assert ask(path) == 403
         assert ask(path, port=9000) == 200  # the door on this machine
+
+
+def test_nodes_are_asked_to_come_back_until_the_keys_are_registered(tmp_path):
+    assert ask("/v1/fleet/activate-node", opened=tmp_path / "opened") == 503
+    assert ask("/v1/control/register-node", port=9000, opened=tmp_path / "opened") == 200
 
 
 @pytest.mark.parametrize("length", [b"101", b"99999999999", None, b"-1"])
