@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,15 @@ def federate(site: Path) -> list[dict[str, Any]]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     port = free_port()
 
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([POTLUCK, *arguments], cwd=site, env=environment, stdin=subprocess.DEVNULL)
+    def start(who: str, *arguments: str) -> subprocess.Popen[str]:
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        program = subprocess.Popen([POTLUCK, *arguments], cwd=site, env=environment, text=True, **streams)
+        threading.Thread(target=show, args=(who, program), daemon=True).start()
+        return program
 
-    programs = [start("serve", "federation.toml", "--out", "run", "--port", str(port))]
+    programs = [start("server", "serve", "federation.toml", "--out", "run", "--port", str(port))]
     try:
-        programs += [start("join", f"{name}.toml", "--server", f"127.0.0.1:{port}", "--yes") for name in NAMES]
+        programs += [start(name, "join", f"{name}.toml", "--server", f"127.0.0.1:{port}", "--yes") for name in NAMES]
         until = time.monotonic() + PATIENCE
         while any(program.poll() is None for program in programs):
             failed = [program for program in programs if program.poll() not in (None, 0)]
@@ -78,6 +82,13 @@ def federate(site: Path) -> list[dict[str, Any]]:
                 program.terminate()
                 program.wait(60)
     return [json.loads(line) for line in (site / "run" / "history.jsonl").read_text().splitlines()]
+
+
+def show(who: str, program: subprocess.Popen[str]) -> None:
+    """Prints what a program says, with its name in front."""
+    assert program.stdout is not None
+    for line in program.stdout:
+        print(f"{who:10} | {line.rstrip()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -111,22 +111,23 @@ class Flower(Serial):
 
     def _wait_on(self, open_: int) -> bool:
         """Whether a round that would be too small without those who have not answered waits for them."""
-        return self._rules.waits and self._in_round and self._left - open_ < self._rules.minimum
+        return self._rules.waits and self._bound and self._left - open_ < self._rules.minimum
 
     @property
-    def _in_round(self) -> bool:
-        """Rounds need a minimum; whoever comes late may join alone."""
-        return any(work.stage == "round" for work in self._at.values())
+    def _bound(self) -> bool:
+        """Rounds need the minimum, and so does joining; but whoever comes late may join alone."""
+        late = len(self._at) < self._rules.minimum and all(work.stage == "join" for work in self._at.values())
+        return not late
 
     @property
     def _left(self) -> int:
         return len(self._at) - len(self._lost)
 
     def _check_minimum(self) -> None:
-        if self._in_round and self._left < self._rules.minimum:
+        if self._bound and self._left < self._rules.minimum:
             raise TooFewError(
-                f"{self._left} of {len(self._at)} participants are left in this round, which needs "
-                f"{self._rules.minimum} (`minimum`). See that they are there, and go on with --resume."
+                f"{self._left} of {len(self._at)} participants are left, and {self._rules.minimum} are needed "
+                f"(`minimum`). See that they are there, and go on with --resume."
             )
 
     def _arrival(self, name: str, letter: Letter, answer: Answer | Failure) -> Arrival:

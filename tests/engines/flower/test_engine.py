@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -147,7 +148,7 @@ def test_a_round_ends_at_its_deadline_without_who_does_not_answer(tmp_path):
 def test_too_few_fail_clearly(tmp_path):
     federation, grid = table(FedAvg(), tmp_path, rules=Rules(deadline=0.3, minimum=3))
     grid.silent.add(102)
-    with pytest.raises(TooFewError, match=r"2 of 3 participants are left in this round, which needs 3"):
+    with pytest.raises(TooFewError, match=r"2 of 3 participants are left, and 3 are needed"):
         federation.run(1)
 
 
@@ -322,3 +323,40 @@ def test_the_run_folder_is_that_of_a_simulation(tmp_path):
     assert settings["participants"] == [{"name": f"p{i}", "weight": 1.0} for i in range(3)]
     lines = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
     assert lines == history.rows()
+
+
+def keyed(tmp_path, keys, known):
+    """Nodes with these keys, at a server that knows those."""
+    grid = FakeGrid([host(p, tmp_path) for p in people(FedAvg())])
+    nodes = [
+        SimpleNamespace(node_id=node, last_activated_at="first", public_key=key)
+        for node, key in zip(grid.hosts, keys, strict=True)
+    ]
+    grid.get_nodes = lambda: nodes
+    told = []
+    office = post.Post(grid, list(known), invitation(FedAvg()), keys=known, tell=told.append)
+    office.meet(lambda: len(office.guests) == 3, 0.2)
+    return office, grid, told
+
+
+def test_a_name_belongs_to_a_key(tmp_path):
+    office, _, told = keyed(tmp_path, [b"0", b"2", b"1"], {"p0": b"0", "p1": b"1", "p2": b"2"})
+    assert set(office.guests) == {"p0"}
+    assert "p2 sent what cannot be read: it calls itself 'p1'" in told
+
+
+def test_a_node_with_an_unknown_key_is_not_asked_for_anything(tmp_path):
+    office, grid, told = keyed(tmp_path, [b"0", b"1", b"new"], {"p0": b"0", "p1": b"1", "p2": b"2"})
+    assert set(office.guests) == {"p0", "p1"}
+    assert all(node != 102 for node, _ in grid.pushed)
+    assert any("has a key that no participant in the file has" in line for line in told)
+
+
+def test_without_keys_nobody_takes_a_name_that_is_taken(tmp_path):
+    own = people(FedAvg())
+    grid = FakeGrid([host(own[0], tmp_path), host(people(FedAvg())[0], tmp_path / "other")])
+    told = []
+    office = post.Post(grid, ["p0"], invitation(FedAvg()), tell=told.append)
+    office.meet(lambda: False, 0.2)
+    assert office.guests["p0"].node == 100
+    assert any("another node does so too" in line for line in told)
