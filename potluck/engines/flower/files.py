@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from potluck import models
 from potluck.calls import call
@@ -112,8 +112,6 @@ class FederationFile(Part):
     port: Whole = Field(8443, ge=1, le=65535)
     tls: Tls | None = None
 
-    _origin: Origin = PrivateAttr(default=Origin())
-
     @property
     def names(self) -> list[str]:
         """Who may take part."""
@@ -185,8 +183,6 @@ class ParticipantFile(Part):
     limit: Whole = Field(2**31, ge=1)
     root_certificates: FilePath | None = None
     key: FilePath | None = None
-
-    _origin: Origin = PrivateAttr(default=Origin())
 
     def build(self) -> Participant:
         """The participant, with its data; the model is made when it joins."""

@@ -182,15 +182,16 @@ class Post:
 
     def _look(self) -> None:
         """Sees which nodes are there, and invites those that are new or were started again."""
-        self._online = {node.node_id: node.last_activated_at for node in self._grid.get_nodes()}
+        nodes = list(self._grid.get_nodes())
+        self._online = {node.node_id: node.last_activated_at for node in nodes}
         self._looked = time.monotonic()
-        known = {node.node_id: bytes(node.public_key) for node in self._grid.get_nodes()} if self._keys else {}
+        keys = {node.node_id: bytes(node.public_key) for node in nodes}
         for node, since in self._online.items():
             if self._invited.get(node) == since or node in self._strangers:
                 continue
             name = None
             if self._keys is not None:
-                name = self._keys.get(known.get(node, b""))
+                name = self._keys.get(keys[node])
                 if name is None:
                     self._strangers.add(node)
                     self._tell(f"node {node} has a key that no participant in the file has; it is not asked")

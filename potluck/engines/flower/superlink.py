@@ -25,6 +25,7 @@ class Doors:
         self._app, self._port, self._limit, self._opened = app, public_port, limit, opened
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        length = _length(scope) if scope["type"] == "http" else None
         if scope["type"] != "http" or scope["server"][1] != self._port:
             await self._app(scope, receive, send)
         elif not scope["path"].startswith(NODES):
@@ -32,8 +33,8 @@ class Doors:
             await _refuse(send, 403, b"Only nodes may ask here.")
         elif not self._opened.exists():
             await _refuse(send, 503, b"Not open yet.")  # which nodes take as: try again
-        elif _length(scope) is None or _length(scope) > self._limit:  # type: ignore[operator]
-            print(f"Refused {_length(scope)} bytes from {scope['client']}: the limit is {self._limit}.", flush=True)
+        elif length is None or length > self._limit:
+            print(f"Refused {length} bytes from {scope['client']}: the limit is {self._limit}.", flush=True)
             await _refuse(send, 413, b"Too large.")
         else:
             await self._app(scope, receive, send)

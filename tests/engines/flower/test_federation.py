@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from tests.engines.flower.programs import THINGS, Site
+from tests.engines.flower.programs import LONG, ROOT, THINGS, Site
 from tests.tables import agree
 
 CNN = f'"{THINGS}:cnn"'
@@ -57,3 +60,14 @@ def test_every_method_is_the_serial_engines(method, tmp_path):
 @pytest.mark.slow
 def test_fedavg_over_several_rounds_is_the_serial_engines(tmp_path):
     plays(Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN, "p2": CNN}, rounds=3, participation=0.67))
+
+
+@pytest.mark.slow
+def test_the_example_of_three_organisations_runs():
+    script = ROOT / "examples" / "three_organisations" / "run.py"
+    streams = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    done = subprocess.run([sys.executable, str(script)], timeout=2 * LONG, cwd=ROOT, **streams)
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = done.stdout.splitlines()[-6:]
+    assert [line.split()[0] for line in table if "%" in line] == ["hospital", "laboratory", "insurer"]
+    assert "Everything is stopped." in done.stdout

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -108,8 +107,3 @@ class Endless(potluck.Method):
     def again(self, server: Any, answers: Iterator[Any]) -> potluck.Payload:
         list(answers)
         return potluck.Payload()
-
-
-def numbers(rows: int) -> np.ndarray[Any, Any]:
-    """Row numbers."""
-    return np.arange(rows)
