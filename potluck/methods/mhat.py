@@ -52,7 +52,9 @@ class MHAT(FD):
         public = server.public
         assert public is not None
         learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
-        sets = [public.inputs().with_targets(soft=payload["probabilities"]) for _, payload in answers]
+        # By name: the order in which answers come must not decide which samples meet in a batch.
+        told = sorted(answers, key=lambda answer: answer[0])
+        sets = [public.inputs().with_targets(soft=payload["probabilities"]) for _, payload in told]
         if public.labelled:
             sets.append(public.with_targets(soft=torch.zeros_like(sets[0].columns["soft"])))
         else:

@@ -23,8 +23,16 @@ REFUSED = "Exit Code: 305"
 """What Flower's SuperNode logs when the server does not let it in."""
 LET_IN = "SuperNode ID:"
 """What it logs when it was let in."""
+ALREADY_IN = "[code: 2004]"
+"""What the server says of a key it does not know, and of one whose node it believes to be there already."""
+STILL_THERE = 75.0
+"""Seconds until the server has noticed that a node is gone which could not say so."""
 SENT = "Sent successfully"
 """What it logs when an answer has gone out."""
+
+
+class NotYetError(PotluckError):
+    """The server did not let the node in, but it may do so when it has noticed that an earlier start is over."""
 
 
 class Mailbox:
@@ -91,9 +99,10 @@ class Node:
                 f"The certificate of the server at {self._server} was refused: {reason} Someone else may be answering "
                 f"there; or `root_certificates` is of another authority, or the certificate is for other host names."
             )
-        raise PotluckError(
+        kind = NotYetError if ALREADY_IN in reason else PotluckError
+        raise kind(
             f"The server at {self._server} did not let this machine in: {reason} Give the public half of your key to "
-            f"those who run the server."
+            f"those who run the server; and see that no other machine uses the key."
         )
 
     def unreached(self) -> bool:
@@ -124,20 +133,25 @@ def take_part(
     tell: Callable[[str], None] = log.info,
 ) -> int:
     """Answers the server's letters until the federation has ended; returns after how many rounds."""
-    mailbox = Mailbox()
+    mailbox, began, told = Mailbox(), time.monotonic(), False
     try:
-        node = Node(server, mailbox, home, certificates, key)
-        try:
-            told, began = False, time.monotonic()
-            while host.ended is None:
-                if not mailbox.answer_one(host, tell, limit):
-                    node.check()
-                    if not told and time.monotonic() - began > 20 and node.unreached():
-                        told = True
-                        tell(f"{server} cannot be reached yet; trying on. Does it answer, and with TLS as you do?")
-            node.wait_until_sent()
-        finally:
-            node.stop()
+        while host.ended is None:
+            node = Node(server, mailbox, home, certificates, key)
+            try:
+                while host.ended is None:
+                    if not mailbox.answer_one(host, tell, limit):
+                        node.check()
+                        if not told and time.monotonic() - began > 20 and node.unreached():
+                            told = True
+                            tell(f"{server} cannot be reached yet; trying on. Does it answer, and with TLS as you do?")
+                node.wait_until_sent()
+            except NotYetError as error:
+                if time.monotonic() - began > STILL_THERE:
+                    raise
+                tell(f"{error} Perhaps it believes that an earlier start is still there; trying again.")
+                time.sleep(5)
+            finally:
+                node.stop()
     finally:
         mailbox.close()
     return host.ended

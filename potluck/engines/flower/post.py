@@ -35,6 +35,8 @@ POLL = 0.25
 """Seconds between two looks for answers."""
 LOOK = 1.0
 """Seconds between two looks for nodes."""
+AGAIN = 2.0
+"""Seconds before a letter that did not arrive is sent again."""
 AT_ONCE = 8
 """How many answers are fetched together: no more of them are in memory at a time."""
 
@@ -107,6 +109,7 @@ class Post:
         self._invited: dict[int, str] = {}
         self._sent: dict[str, _Sent] = {}
         self._looked = float("-inf")
+        self._not_before: dict[str, float] = {}
 
     def here(self, name: str) -> bool:
         """Whether a participant has accepted and its node is there."""
@@ -132,7 +135,8 @@ class Post:
         until, open_ = time.monotonic() + seconds, dict(letters)
         while open_:
             for name, letter in open_.items():
-                if self.here(name) and not self._under_way(name):
+                rested = time.monotonic() > self._not_before.get(name, 0.0)
+                if rested and self.here(name) and not self._under_way(name):
                     self._push(self.guests[name].node, letter, name, until)
             for sent, letter, answer in self._poll():
                 name = str(sent.name)
@@ -210,6 +214,8 @@ class Post:
             log.warning("Node %d could not be reached: %s", sent.node, message.error.reason)
             if invited:
                 self._invited.pop(sent.node, None)
+            elif sent.name is not None:
+                self._not_before[sent.name] = time.monotonic() + AGAIN
             return
         try:
             letter = _opened(message.content, self._limits)

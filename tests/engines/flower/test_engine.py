@@ -35,6 +35,7 @@ METHODS = [
 def _quick(monkeypatch):
     monkeypatch.setattr(post, "POLL", 0.001)
     monkeypatch.setattr(post, "LOOK", 0.0)
+    monkeypatch.setattr(post, "AGAIN", 0.01)
 
 
 def people(method, count=3):
@@ -71,6 +72,14 @@ def alone(method, rounds=2, **settings):
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_the_history_is_the_serial_engines(method, tmp_path):
     federation, _ = table(method, tmp_path)
+    agree(federation.run(2).rows(), alone(method).rows(), 1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_the_order_in_which_answers_come_changes_nothing(method, tmp_path):
+    federation, grid = table(method, tmp_path)
+    pull = grid.pull_messages
+    grid.pull_messages = lambda identities: pull(identities)[::-1]
     agree(federation.run(2).rows(), alone(method).rows(), 1e-12)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import ssl
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,8 @@ def guarded(tmp_path, **settings):
     tls = f'[tls]\ncertificate = "{keys}/server.pem"\nkey = "{keys}/server.key"\nauthority = "{keys}/ca.crt"'
     seats = {name: f'key = "{keys}/{name}.pub"' for name in ("p0", "p1")}
     own = f'root_certificates = "{keys}/ca.crt"\nkey = "{keys}/NAME"'
-    return Site(tmp_path, '"FedAvg"', {"p0": MLP, "p1": MLP}, extra=tls, seats=seats, own=own, **settings)
+    models = settings.pop("models", {"p0": MLP, "p1": MLP})
+    return Site(tmp_path, '"FedAvg"', models, extra=tls, seats=seats, own=own, **settings)
 
 
 def test_tls_and_keys(tmp_path):
@@ -81,6 +85,37 @@ def test_tls_and_keys(tmp_path):
     assert not any(secret in logs for secret in secrets)
     assert "PRIVATE KEY" not in logs
     assert "--token" not in logs
+
+
+def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp_path):
+    """Nobody could tell the server that the node is gone: it notices after a minute, and lets it in again."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (marks / "hold").touch()
+    model = f'{{ name = "{THINGS}:marked", folder = "{marks}" }}'
+    site = guarded(tmp_path, rounds=1, models={"p0": model, "p1": model})
+    with site:
+        site.serve()
+        site.join("p0", "p1")
+        site.until(lambda: len(list(marks.glob("at-work-*"))) == 2, "both to train")
+        for process, command in _processes():
+            if "flower-supernode" in command and str(tmp_path / "keys" / "p1") in command:
+                os.kill(process, signal.SIGKILL)
+        site.kill("p1")
+        (marks / "hold").unlink()
+        site.join("p1")
+        site.wait("serve", "p0", "p1")
+    agree(site.rows(), site.serial(), 1e-12)
+    assert "p1 is back" in site.told("serve")
+    assert "trying again" in site.told("p1")
+
+
+def _processes() -> list[tuple[int, str]]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append((int(path.parent.name), path.read_bytes().replace(b"\0", b" ").decode(errors="replace")))
+    return found
 
 
 def _environments(folder: Path) -> list[str]:
