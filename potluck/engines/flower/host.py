@@ -194,6 +194,11 @@ class Host:
         if kept is not None:
             log.info("Answered again from what was kept: %s %d, step %d", asked.stage, asked.round, asked.step)
             return kept
+        assert self._invitation is not None
+        if asked.round > self._invitation.rounds:
+            raise PayloadError(
+                f"round {asked.round} was not agreed to; the invitation was to {self._invitation.rounds}"
+            )
         if asked.round < self._latest:
             raise PayloadError(f"round {asked.round} is past; the server was at {self._latest} already")
         self._latest = asked.round

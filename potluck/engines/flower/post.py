@@ -168,8 +168,11 @@ class Post:
     def _push(self, node: int, letter: Letter, name: str | None, until: float | None = None) -> None:
         ttl = None if until is None else max(until - time.monotonic(), 0) + 60
         message = Message(_sealed(letter), node, "query", ttl=ttl)
-        (identity,) = self._grid.push_messages([message])
-        self._sent[identity] = _Sent(node, self._online[node], letter, name)
+        identity = next(iter(self._grid.push_messages([message])), None)
+        if identity is not None:
+            self._sent[identity] = _Sent(node, self._online[node], letter, name)
+        elif name is not None:  # as when the node has just gone
+            self._not_before[name] = time.monotonic() + AGAIN
 
     def _poll(self) -> Iterator[tuple[_Sent, Letter, Answer | Failure]]:
         """Looks for nodes and answers once. What belongs to coming in is dealt with here."""

@@ -101,7 +101,7 @@ def host(participant: Participant, folder: Path, **settings: Any) -> Host:
     return Host(participant, Serial(CPU), folder / participant.name, settings.pop("consent", agreed), **settings)
 
 
-def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int = 2, **more: Any) -> Invitation:
+def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int = 9, **more: Any) -> Invitation:
     shown = None
     if public is not None:
         x, y = shown_of(public)

@@ -143,6 +143,13 @@ def test_requests_of_past_rounds_are_refused(tmp_path):
     assert found.answer(work("round", 1, 0)).head["kind"] == "failed"
 
 
+def test_more_rounds_than_were_agreed_to_are_refused(tmp_path):
+    found = invited(tmp_path, Local())
+    found.answer(work("join", 0, 0))
+    assert found.answer(work("round", 9, 0)).head["kind"] == "end"
+    assert found.answer(work("round", 10, 0)).head["kind"] == "failed"
+
+
 def test_evaluation_ends_a_half_that_nobody_waits_for(tmp_path):
     found = invited(tmp_path, FedAvg())
     join(found)
