@@ -33,7 +33,7 @@ from potluck.engines.flower.letters import (
     Work,
     read_request,
 )
-from potluck.engines.flower.shown import checksum, from_payload, to_payload
+from potluck.engines.flower.shown import Copies
 from potluck.engines.flower.terms import method_of
 from potluck.engines.local import Arrival, LocalEngine
 from potluck.errors import PayloadError, PotluckError
@@ -74,7 +74,7 @@ class Host:
         self._engine = engine
         self._folder = folder
         self._consent = consent
-        self._load_public = public
+        self._copies = Copies(folder, public, limits or Limits())
         self._allowed = allowed
         self._limits = limits or Limits()
         self._invitation: Invitation | None = None
@@ -106,7 +106,8 @@ class Host:
         if self._invitation is None or self._method is None:
             raise PayloadError("the server asks for work before its invitation was accepted")
         if isinstance(asked, PublicData):
-            self._take_public(letter.body)
+            self._shown = self._copies.keep(self._invitation.public, letter.body)
+            self._sit()
             return Noted(name=name).letter()
         if isinstance(asked, Evaluate):
             return self._evaluated(asked.round)
@@ -144,37 +145,9 @@ class Host:
         """Makes the model, and finds what was kept of this federation."""
         self._invitation, self._method = invitation, method
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._shown = self._own_public(invitation)
+        self._shown = None if invitation.public is None else self._copies.find(invitation.public, invitation.seed)
         if invitation.public is None or self._shown is not None:
             self._sit()
-
-    def _own_public(self, invitation: Invitation) -> Published | None:
-        """The public data, if they are here: the owner's copy, or what the server sent before. Checked, with order."""
-        if invitation.public is None:
-            return None
-        if self._load_public is not None:
-            shown = self._load_public(invitation.seed)
-            found = checksum(to_payload(shown))
-            if found != invitation.public.sha256:
-                raise PotluckError(
-                    f"the public data here (SHA-256 {found[:16]}…) are not the server's {invitation.public.source} "
-                    f"({invitation.public.sha256[:16]}…), or their rows are in another order; load the same, or leave "
-                    f"out `public` to have them sent"
-                )
-            return shown
-        path = self._folder / f"public-{invitation.public.sha256}.safetensors"
-        return from_payload(Payload.from_bytes(path.read_bytes(), self._limits)) if path.exists() else None
-
-    def _take_public(self, body: bytes) -> None:
-        """Keeps the public data that the server sent, if they are what it announced."""
-        assert self._invitation is not None
-        announced = self._invitation.public
-        payload = Payload.from_bytes(body, self._limits)
-        if announced is None or checksum(payload) != announced.sha256:
-            raise PayloadError("the public data that came are not those that were announced")
-        (self._folder / f"public-{announced.sha256}.safetensors").write_bytes(body)
-        self._shown = from_payload(payload)
-        self._sit()
 
     def _sit(self) -> None:
         assert self._invitation is not None
