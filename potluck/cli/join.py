@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 
 from potluck.cli.screen import messages
-from potluck.cli.serve import interrupt, need_flower
+from potluck.cli.serve import need_flower, terminable
 from potluck.errors import SettingsError
 from potluck.method import Method
 
@@ -44,7 +43,6 @@ def join(
     from potluck.engines.flower.joining import take_part
     from potluck.payload import Limits
 
-    signal.signal(signal.SIGTERM, interrupt)
     console = messages()
     paths = {"root_certificates": root_certificates, "key": key}
     settings = read_participant(file, **{name: str(path.resolve()) for name, path in paths.items() if path})
@@ -64,15 +62,16 @@ def join(
     )
     console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
     try:
-        rounds = take_part(
-            host,
-            server,
-            state / "flower",
-            certificates=settings.root_certificates,
-            key=settings.key,
-            limit=settings.limit,
-            tell=lambda line: console.print(line, markup=False),
-        )
+        with terminable():
+            rounds = take_part(
+                host,
+                server,
+                state / "flower",
+                certificates=settings.root_certificates,
+                key=settings.key,
+                limit=settings.limit,
+                tell=lambda line: console.print(line, markup=False),
+            )
     except KeyboardInterrupt:
         console.print(f"Stopped. Your state is in {state}; the same command goes on.")
         raise typer.Exit(130) from None

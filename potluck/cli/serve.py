@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -30,7 +32,6 @@ def serve(
     from potluck.engines.flower.files import read_federation
     from potluck.engines.flower.link import Link
 
-    signal.signal(signal.SIGTERM, interrupt)
     console = messages()
     settings = read_federation(file, port=port)
     folder = out or Path("runs") / f"{file.stem}-{settings.seed}"
@@ -40,7 +41,7 @@ def serve(
         console.print("Without TLS nothing is encrypted and nobody proves who they are: for a trial on one machine.")
     console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
     try:
-        with Link(file, settings, folder, resume) as link:
+        with terminable(), Link(file, settings, folder, resume) as link:
             try:
                 failed = link.follow(lambda line: console.print(line, markup=False))
             except KeyboardInterrupt:
@@ -66,6 +67,15 @@ def need_flower() -> None:
         raise SettingsError("A real federation needs Flower: pip install 'potluck[flower]'.") from error
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM stops as cleanly as Ctrl-C."""
-    raise KeyboardInterrupt
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Inside, SIGTERM stops as cleanly as Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
