@@ -4,63 +4,56 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from potluck.engines import make_engine
-from potluck.engines.local import Arrival, LocalEngine
-from potluck.errors import MisfitError, PayloadError, SettingsError
+from potluck.engines.local import LocalEngine
+from potluck.errors import MisfitError, SettingsError, nearest
 from potluck.history import History, Row
-from potluck.labels import encode, union
+from potluck.labels import union
 from potluck.method import Method
 from potluck.metrics import Metrics
 from potluck.participant import Participant, State
-from potluck.payload import Limits, Payload
+from potluck.payload import Limits
 from potluck.randomness import generator
+from potluck.resting import Resting
 from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.folder import RunFolder
 from potluck.runs.identity import fingerprint, settings_of
 from potluck.samples import Samples, as_pair
-from potluck.seating import Published, by_name, check_fit, check_inputs, published
-from potluck.server import Server
+from potluck.seating import Seats, Shown, Tests, published
+from potluck.server import Each, Server
+from potluck.stage import Stage, Tally
 
 log = logging.getLogger(__name__)
 
+AT_REST = ("memory", "disk")
+"""Where participants can be between their turns."""
+
 Callback = Callable[["Federation", list[Row]], None]
-
-
-@dataclass
-class Tally:
-    """What one participant sent, received and noted in one round, or in joining, counted in the round ``since``."""
-
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-    refused: str | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
-    since: int = 1
-    absent: bool = False
-    """Whether its half ended early because it was not there, or did not answer in time."""
 
 
 class Federation:
     """Everyone at one table.
 
     Args:
-        participants: who takes part; names must differ.
+        participants: who takes part; names must differ. They may come one by one, as from a generator.
         method: what they do.
         public: data everybody may see, as ``x`` or ``(x, y)``.
         test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
         seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto"; or an engine.
+        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own.
         device: a torch device, or "auto" for a GPU if there is one.
+        precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
         participation: the share of participants that take part in a round.
         keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
+        wave: how many participants run together; None for as many as there is room for.
+        at_rest: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
     """
 
     def __init__(
@@ -73,19 +66,28 @@ class Federation:
         seed: int = 0,
         engine: str | LocalEngine = "auto",
         device: str = "auto",
+        precision: str = "torch",
         participation: float = 1.0,
         keep_optimizer: bool | None = None,
+        wave: int | None = None,
+        at_rest: str = "memory",
     ) -> None:
         if not isinstance(method, Method):
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
         if not 0 < participation <= 1:
             raise SettingsError(f"participation is {participation!r}; expected a share above 0, up to 1.")
-        self.participants = by_name(participants)
+        if wave is not None and (isinstance(wave, bool) or not isinstance(wave, int) or wave < 1):
+            raise SettingsError(f"wave is {wave!r}; expected a number of participants from 1 on, or None.")
+        if at_rest not in AT_REST:
+            raise SettingsError(f"at_rest is {at_rest!r}.{nearest(at_rest, AT_REST)}")
         self.method = method
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
-        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device)
+        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
+        self.engine.asked_wave = wave
+        self.engine.resting = Resting(self.engine.clock, wave) if at_rest == "disk" else None
+        self.clock = self.engine.clock
         self.limits = Limits()
         self.history = History()
         self.made_from: dict[str, Any] = {}
@@ -93,18 +95,38 @@ class Federation:
         self._joined: dict[str, Tally] | None = None
         self._kept_in: Path | None = None
 
-        shown = published(public)
-        tests = None if test is None else as_pair(test, "test data")
-        for participant in self.participants.values():
-            participant.join(seed, shown)
-        self._tests = {name: (p, p.own_test(tests)) for name, p in self.participants.items()}
-        check_inputs(self._tests, shown)
-        check_fit(method, self.participants, shown)
+        shown, tests = published(public), None if test is None else Shown(*as_pair(test, "test data"), "test data")
+        self.participants = self._seated(participants, shown, tests)
+        self._tests = Tests(self.participants, tests)
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
             self._server_public(shown),
         )
+
+    def _seated(
+        self, participants: Iterable[Participant], shown: Shown | None, tests: Shown | None
+    ) -> dict[str, Participant]:
+        """Everybody, by name, joined and checked: one after the other, each put to rest before the next one comes."""
+        seats = Seats()
+
+        def join(participant: Participant) -> Samples | None:
+            participant.join(self.seed, shown)
+            return participant.own_test(tests)
+
+        for participant in participants:
+            seats.take(participant, join)
+            self._let_rest(participant)
+        if not seats.participants:
+            raise SettingsError("A federation needs at least one participant; got none.")
+        if shown is not None:
+            seats.check_inputs("the public data", shown.x)
+        seats.check_fit(self.method, shown)
+        return seats.participants
+
+    def _let_rest(self, participant: Participant) -> None:
+        if self.engine.resting is not None:
+            self.engine.resting.rest([participant])
 
     def __repr__(self) -> str:
         return f"Federation({len(self.participants)} participants, {self.method!r}, seed {self.seed})"
@@ -144,17 +166,18 @@ class Federation:
             last = rounds if resume else self.history.rounds + rounds
             keep = self._keeper(folder, identity, last, checkpoint_every)
             self._run(last - self.history.rounds, [keep, *callbacks])
-            folder.finish(self.history)
+            folder.finish(self.history, self.clock.seconds)
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback]) -> None:
-        self._welcome()
-        for played in range(rounds):
-            if played:
-                self._welcome()
-            rows = self._round(self.history.rounds + 1)
-            for callback in callbacks:
-                callback(self, rows)
+        with self.clock("other"):
+            self._welcome()
+            for played in range(rounds):
+                if played:
+                    self._welcome()
+                rows = self._round(self.history.rounds + 1)
+                for callback in callbacks:
+                    callback(self, rows)
 
     def _welcome(self) -> None:
         """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
@@ -191,18 +214,20 @@ class Federation:
         """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
 
         def keep(_: Federation, rows: list[Row]) -> None:
-            folder.append(rows)
-            if self.history.rounds % every == 0 or self.history.rounds == last:
-                folder.save(self.history.rounds, self.snapshot(), identity)
+            with self.clock("checkpoint"):
+                folder.append(rows)
+                if self.history.rounds % every == 0 or self.history.rounds == last:
+                    folder.save(self.history.rounds, self.snapshot(), identity)
 
         return keep
 
     def snapshot(self) -> State:
-        """Everything that lasts between rounds: what a checkpoint holds."""
+        """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
-            "participants": {name: p.snapshot() for name, p in self.participants.items()},
+            "participants": Each(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
+            "engine": self.engine.snapshot(),
         }
 
     def restore(self, snapshot: State) -> None:
@@ -210,7 +235,9 @@ class Federation:
         self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
+            self._let_rest(self.participants[name])
         self.server.restore(snapshot["server"])
+        self.engine.restore(snapshot["engine"])
 
     def _round(self, number: int) -> list[Row]:
         """One round: those chosen do their half, everybody is evaluated, the history grows."""
@@ -219,91 +246,21 @@ class Federation:
             participant.round = number
         chosen = self._chosen(number)
         tallies = self._play("round", chosen)
-        metrics = self.engine.evaluate(self._tests)
+        with self.clock("evaluate"):
+            metrics = self.engine.evaluate(self._tests)
         return self.history.add(self._rows(number, chosen, tallies, metrics))
 
     def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, Tally]:
-        """Runs one stage at the named participants, from exchange to exchange, until all have ended."""
-        tallies = {name: Tally() for name in names}
+        """Runs one stage at the named participants."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        arrivals = self.engine.start(stage, self.method, parties, self.keep_optimizer)
-        while (arrival := next(arrivals, None)) is not None:
-            if arrival.exchange is None:
-                _end(tallies[arrival.sender], arrival)
-            else:
-                aside: list[Arrival] = []
-                replies = self._exchange(arrival.exchange.name, chain([arrival], arrivals), aside, tallies)
-                arrivals = chain(aside, self.engine.resume(replies))
-        return tallies
-
-    def _exchange(
-        self, name: str, arrivals: Iterator[Arrival], aside: list[Arrival], tallies: dict[str, Tally]
-    ) -> dict[str, Payload]:
-        """Lets the server answer all who came to one exchange, as they come. Others are put aside."""
-        serve, form = self.method.answered_by(name)
-        answered: list[str] = []
-
-        def answers() -> Iterator[tuple[str, Payload]]:
-            coming, order = arrivals, self.method.exchanges()
-            while True:
-                behind: list[Arrival] = []
-                for arrival in coming:
-                    if arrival.exchange is None:
-                        _end(tallies[arrival.sender], arrival)
-                    elif arrival.exchange.name == name:
-                        if self._accept(arrival, form, tallies[arrival.sender]):
-                            answered.append(arrival.sender)
-                            yield arrival.sender, arrival.exchange.payload
-                    elif arrival.exchange.name in order[: order.index(name)]:
-                        behind.append(arrival)
-                    else:
-                        aside.append(arrival)
-                if not behind:
-                    return
-                # Whoever is at an exchange defined earlier is answered there first, and may still come to this one.
-                earliest = min((a.exchange.name for a in behind if a.exchange), key=order.index)
-                left: list[Arrival] = []
-                replies = self._exchange(earliest, iter(behind), left, tallies)
-                coming = chain(left, self.engine.resume(replies))
-
-        stream = answers()
-        first = next(stream, None)
-        if first is None:
-            return {}
-        result = serve(self.server, chain([first], stream))
-        if isinstance(result, Generator):
-            result = self.engine.serve(self.server, result, name)
-        for _ in stream:
-            pass  # whoever the server did not wait for has come to the exchange all the same
-        replies = dict.fromkeys(answered, result) if isinstance(result, Payload) else dict(result)
-        if set(replies) != set(answered):
-            raise TypeError(f"{type(self.method).__name__}.{name} must reply to {answered}; replied to {list(replies)}")
-        for sender, reply in replies.items():
-            tallies[sender].bytes_down += reply.size
-        return replies
-
-    def _accept(self, arrival: Arrival, form: Any, tally: Tally) -> bool:
-        """Counts what was sent, and refuses what must not be read."""
-        assert arrival.exchange is not None
-        sender, payload = arrival.sender, arrival.exchange.payload
-        tally.seconds = arrival.seconds
-        try:
-            tally.bytes_up += payload.size
-            if payload.size > self.limits.bytes:
-                raise PayloadError(f"the payload has {payload.size} bytes; the limit is {self.limits.bytes}")
-            form(self.server, sender).check(payload)
-        except PayloadError as error:
-            tally.refused = f"{arrival.exchange.name}: {error}"
-            log.warning("Round %d goes on without %s: refused %s", self.server.round, sender, tally.refused)
-            self.engine.dismiss(sender)
-            return False
-        return True
+        return Stage(self.method, self.server, self.engine, self.limits).play(stage, parties, self.keep_optimizer)
 
     def _rows(
         self, number: int, chosen: list[str], tallies: dict[str, Tally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
         """What goes into the history. What joining took is counted in the round after it."""
+        took_part = set(chosen)
         for name in self.participants:
             tally = tallies.get(name, Tally())
             joined = (self._joined or {}).get(name, Tally())
@@ -315,7 +272,7 @@ class Federation:
                 "bytes_up": tally.bytes_up + joined.bytes_up,
                 "bytes_down": tally.bytes_down + joined.bytes_down,
                 "seconds": tally.seconds + joined.seconds,
-                "took_part": name in chosen,
+                "took_part": name in took_part,
                 "refused": tally.refused or joined.refused,
             }
             notes = {**joined.notes, **tally.notes}
@@ -334,17 +291,5 @@ class Federation:
         order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
         return sorted(able[index] for index in order[:count].tolist())
 
-    def _server_public(self, shown: Published | None) -> Samples | None:
-        if shown is None:
-            return None
-        x, y = shown
-        labels = union(p.labels for p in self.participants.values())
-        known = {} if y is None else {"y": encode(y, labels, "public data", strict=False)}
-        return Samples({"x": x, **known})
-
-
-def _end(tally: Tally, arrival: Arrival) -> None:
-    tally.seconds = arrival.seconds
-    tally.notes = arrival.notes
-    tally.bytes_down += arrival.received
-    tally.refused, tally.absent = tally.refused or arrival.failed, arrival.failed is not None
+    def _server_public(self, shown: Shown | None) -> Samples | None:
+        return None if shown is None else shown.whole(union(p.labels for p in self.participants.values()))

@@ -31,6 +31,7 @@ class History:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: list[Row] = []
+        self._by_round: dict[int, list[Row]] = {}
         self.add(rows)
 
     def __len__(self) -> int:
@@ -40,6 +41,8 @@ class History:
         """Appends the rows of one round, as they can be written: a number that is not finite becomes None."""
         plain = [{name: _writable(value) for name, value in row.items()} for row in rows]
         self._rows.extend(plain)
+        for row in plain:
+            self._by_round.setdefault(row["round"], []).append(row)
         return plain
 
     def rows(self) -> list[Row]:
@@ -49,7 +52,7 @@ class History:
     @property
     def rounds(self) -> int:
         """How many rounds have been played."""
-        return max((row["round"] for row in self._rows), default=0)
+        return max(self._by_round, default=0)
 
     @property
     def final(self) -> Standing:
@@ -59,13 +62,13 @@ class History:
     @property
     def best(self) -> Standing:
         """The round of the best mean test accuracy: marked as such, since it is chosen on test data."""
-        standings = [self.at(number) for number in sorted({row["round"] for row in self._rows})]
+        standings = [self.at(number) for number in sorted(self._by_round)]
         top = max(standings, key=lambda s: -1.0 if s.accuracy is None else s.accuracy, default=self.final)
         return Standing(top.round, top.accuracy, top.worst, top.rows, chosen_on_test=True)
 
     def at(self, round: int) -> Standing:
         """How all stood after one round."""
-        rows = tuple(dict(row) for row in self._rows if row["round"] == round)
+        rows = tuple(dict(row) for row in self._by_round.get(round, ()))
         scores = [row["accuracy"] for row in rows if row["accuracy"] is not None]
         if not scores:
             return Standing(round, None, None, rows)
@@ -93,10 +96,12 @@ class History:
         table.add_column("participant")
         for heading in ("accuracy", "macro F1", "loss", f"round {best.round}*", "sent", "received", "seconds"):
             table.add_column(heading, justify="right")
+        own: dict[str, list[Row]] = {}
+        for row in self._rows:
+            own.setdefault(row["participant"], []).append(row)
         for row in final.rows:
             name = row["participant"]
-            up, down = self.bytes(name)
-            seconds = sum(r["seconds"] for r in self._rows if r["participant"] == name)
+            up, down, seconds = (sum(r[what] for r in own[name]) for what in ("bytes_up", "bytes_down", "seconds"))
             table.add_row(
                 name,
                 _share(row["accuracy"]),

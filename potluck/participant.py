@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from potluck.errors import DataError, ModelError, SettingsError
-from potluck.labels import UNLABELLED, Label, LabelSpace, decode, encode, label_space
+from potluck.labels import Label, LabelSpace, decode, encode, label_space
 from potluck.learners.base import Learner
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
@@ -23,8 +23,18 @@ from potluck.randomness import derive, generator, seeded
 from potluck.requests import Job, Predict
 from potluck.samples import Samples, as_inputs, as_pair
 
+if TYPE_CHECKING:
+    from potluck.resting import Resting
+    from potluck.seating import Shown
+
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
+
+HEAVY = ("_brought", "data", "validation", "test", "_learner", "state")
+"""What a participant at rest does not carry: it is fetched when asked for."""
+
+COPIES = 6
+"""How often a network's weights are in memory while it trains: stacked, with gradients, moments and room to work."""
 
 
 class Participant:
@@ -72,15 +82,22 @@ class Participant:
         if not self.labels:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
         self._brought = Samples({"x": x, "y": encode(y, self.labels, name)})
-        self._validation = validation
-        self.data, self.validation = self._split(seed=0)
+        given = not isinstance(validation, int | float)
+        self._held_back = None if given else float(validation)
+        self.validation: Samples | None = self._own(validation, f"{name} (validation)") if given else None
+        self.data = self._split(seed=0)
         self.test = None if test is None else self._own(test, f"{name} (test)")
         self.stages = stages
         self._given_model = model
         self._learner = None if _makes_models(model) else self._bring(model)
 
+        self.rests: Resting | None = None
+        """Where it rests between its turns, if it does."""
+
         # What the federation hands out at the table.
         self.public: Samples | None = None
+        self.working_bytes = 0
+        """About how much memory it takes while it works."""
         self.seed = 0
         self.round = 0
         self.state: State = {}
@@ -88,6 +105,19 @@ class Participant:
     def __repr__(self) -> str:
         kind = self._given_model if self._learner is None else type(self.model).__name__
         return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
+
+    if not TYPE_CHECKING:  # for a type checker every attribute is there, and a misspelt one is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            """Wakes a participant at rest."""
+            if name in HEAVY and self.__dict__.get("rests") is not None:
+                return self.rests.wake(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def builds_its_model(self) -> bool:
+        """Whether its model is made anew at each table, from what it brought."""
+        return _makes_models(self._given_model)
 
     @property
     def built(self) -> bool:
@@ -117,21 +147,21 @@ class Participant:
         """The model itself; trained, after a run."""
         return self._given_model if self._learner is None else self._learner.model
 
-    def join(self, seed: int, public: tuple[Tensor, np.ndarray[Any, Any] | None] | None) -> None:
+    def join(self, seed: int, public: Shown | None) -> None:
         """Takes a seat in a federation, with nothing left from another one but a model brought as an object."""
+        if self.rests is not None:
+            self.rests.leave(self)
         self.seed, self.round, self.state = seed, 0, {}
-        self.data, self.validation = self._split(seed)
-        if _makes_models(self._given_model):
+        self.data = self._split(seed)
+        if self.builds_its_model:
             with seeded(derive(seed, self.name, "initial weights")):
                 self._learner = self._bring(self._build())
         else:
             self._learner = self._bring(self._given_model)
-        self.public = None
-        if public is not None:
-            x, y = public
-            labels = {} if y is None else {"y": encode(y, self.labels, self.name, strict=False)}
-            self.public = Samples({"x": x, **labels})
+        self.public = None if public is None else public.whole(self.labels)
         self.learner.check(self.data, len(self.labels), self.plan, self.name)
+        tensors = self._learner.tensors().values() if isinstance(self._learner, Network) else ()
+        self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
         self.__dict__.pop("parts", None)  # of the model before, if there was one
 
     def snapshot(self) -> State:
@@ -159,14 +189,9 @@ class Participant:
         """Random numbers of this participant, this round, this purpose."""
         return generator(self.seed, self.name, self.round, purpose)
 
-    def own_test(self, published: tuple[Tensor, np.ndarray[Any, Any]] | None) -> Samples | None:
+    def own_test(self, published: Shown | None) -> Samples | None:
         """Its own test data, or of the published ones those with labels it knows."""
-        if self.test is not None or published is None:
-            return self.test
-        x, y = published
-        codes = encode(y, self.labels, self.name, strict=False)
-        known = (codes != UNLABELLED).nonzero().squeeze(1)
-        return Samples({"x": x[known], "y": codes[known]}) if len(known) else None
+        return self.test if self.test is not None or published is None else published.known(self.labels)
 
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
         """Probabilities over ``labels``, one row for each input."""
@@ -183,11 +208,11 @@ class Participant:
         x, y = as_pair(data, owner)
         return Samples({"x": x, "y": encode(y, self.labels, owner)})
 
-    def _split(self, seed: int) -> tuple[Samples, Samples | None]:
-        """Training and validation data; which samples are held back depends on seed and name alone."""
-        if not isinstance(self._validation, int | float):
-            return self._brought, self._own(self._validation, f"{self.name} (validation)")
-        share, total = float(self._validation), len(self._brought)
+    def _split(self, seed: int) -> Samples:
+        """The training data; which samples are held back for validation depends on seed and name alone."""
+        if self._held_back is None:
+            return self._brought
+        share, total = self._held_back, len(self._brought)
         held = round(share * total) if 0 <= share < 1 else 0
         if not 0 <= share < 1 or (share > 0 and held == 0) or held >= total:
             raise SettingsError(
@@ -195,9 +220,10 @@ class Participant:
                 f"leaves samples on both sides, or data."
             )
         if held == 0:
-            return self._brought, None
+            return self._brought
         order = torch.randperm(total, generator=generator(seed, self.name, "validation"))
-        return self._brought.take(order[held:]), self._brought.take(order[:held])
+        self.validation = self._brought.take(order[:held])
+        return self._brought.take(order[held:])
 
     def _bring(self, model: Any) -> Learner:
         if isinstance(model, nn.Module):
@@ -211,6 +237,10 @@ class Participant:
 
     def _build(self) -> Any:
         return build(self._given_model, tuple(self.data.x.shape[1:]), len(self.labels))
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _makes_models(model: Any) -> bool:

@@ -7,6 +7,7 @@ one never runs code. ``Payload.size`` is the exact number of bytes sent, known w
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -33,6 +34,9 @@ _DTYPES: dict[torch.dtype, str] = {
     torch.bool: "BOOL",
 }
 _RANK = {dtype: rank for rank, dtype in enumerate(_DTYPES)}
+
+DIMENSIONS = 64
+"""How many dimensions torch can work with."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,13 @@ class Payload:
         try:
             facts = _read_facts(data, limits)
             payload = Payload(load(data), facts)
+            if deep := [name for name, tensor in payload.tensors.items() if tensor.ndim > DIMENSIONS]:
+                raise ValueError(f"tensor {deep[0]!r} has more than {DIMENSIONS} dimensions")
             if finite:
                 payload.check_finite()
         except PayloadError:
             raise
-        except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             raise PayloadError(f"The payload is damaged: {error}.") from error
         return payload
 
@@ -115,8 +121,13 @@ class Payload:
         """Refuses NaN and infinity, which one sender could use to spoil everybody's mean."""
         _ = self._facts  # as JSON, which has neither
         for name, tensor in sorted(self.tensors.items()):
-            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            if tensor.is_floating_point() and not _finite(tensor):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """Whether all values are finite. A finite sum proves it, in one quick pass; large values can make it infinite."""
+    return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
 
 
 def _read_facts(data: bytes, limits: Limits) -> dict[str, Any]:

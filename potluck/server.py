@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from potluck.learners.network import Network
 from potluck.models import build
@@ -17,11 +17,38 @@ Answers = Iterator[tuple[str, Payload]]
 """The participants' answers, sender and payload, as they arrive: merge each and let it go."""
 
 
+T = TypeVar("T")
+
+
+class Each(Mapping[str, T]):
+    """A reply for each participant, made when it is handed out, so that not all of them are held at once.
+
+    Replies are made after the function that returned this has ended, some while others are already at the next
+    exchange: what ``make`` looks at must last until the round is over.
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 @dataclass(eq=False)
 class Server:
     """What it knows: who takes part and how much each one's word counts, the public data, the round.
 
-    ``state`` and ``learners`` last between rounds and are in the checkpoint.
+    ``state`` and ``learners`` last between rounds and are in the checkpoint. ``memo`` holds what can be worked out
+    from them again, and is not.
     """
 
     seed: int
@@ -30,6 +57,7 @@ class Server:
     round: int = 0
     state: State = field(default_factory=dict)
     learners: dict[str, Network] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
     _restored: dict[str, State] = field(default_factory=dict)
 
     name = "the server"
@@ -57,7 +85,7 @@ class Server:
     def restore(self, snapshot: State) -> None:
         """Takes up what ``snapshot`` gave. Models are built, and restored, when next asked for."""
         self.state = snapshot["state"]
-        self.learners, self._restored = {}, dict(snapshot["learners"])
+        self.learners, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
 
     def generator(self, purpose: str) -> Any:
         """Random numbers of the server, this round, this purpose."""

@@ -13,8 +13,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import potluck
 from potluck import DataError, Exchange, Federation, Form, Like, Method, MisfitError, Needs, Participant, Payload
+from potluck.engines import local
 from potluck.errors import ModelError, SettingsError
 from potluck.methods import FD, CoFED, FedAvg, Local
+from potluck.server import Each
 from tests.tables import agree, cnn, made_data, mlp, participants
 
 TEST = made_data(40, 91)
@@ -353,3 +355,64 @@ def test_networks_are_left_as_they_were_when_a_check_fails():
     before = table[0].weights()
     Federation(table, Local())
     torch.testing.assert_close(before, table[0].weights(), rtol=0, atol=0)
+
+
+# Replies made when they are handed out
+
+
+def test_replies_are_made_one_by_one_and_counted_when_handed_out():
+    log = []
+
+    class Told(Method):
+        def round(self, me):
+            reply = yield Exchange("tell", Payload())
+            log.append(f"{me.name} hears {reply.facts['you']}")
+
+        @potluck.exchange(lambda self, server, sender: Form())
+        def tell(self, server, answers):
+            def make(name):
+                log.append(f"made for {name}")
+                return Payload(facts={"you": name})
+
+            return Each([sender for sender, _ in answers], make)
+
+    rows = Federation(nets(2), Told(), engine="serial").run(1).rows()
+    assert log == ["made for p0", "p0 hears p0", "made for p1", "p1 hears p1"]
+    assert [row["bytes_down"] for row in rows] == [Payload(facts={"you": name}).size for name in ("p0", "p1")]
+
+
+def test_replies_to_others_than_those_who_asked_are_a_mistake():
+    class Odd(Method):
+        def round(self, me):
+            yield Exchange("tell", Payload())
+
+        @potluck.exchange(lambda self, server, sender: Form())
+        def tell(self, server, answers):
+            list(answers)
+            return Each(["p0", "stranger"], lambda name: Payload())
+
+    with pytest.raises(TypeError, match="must reply to"):
+        Federation(nets(2), Odd()).run(1)
+
+
+def test_test_data_is_shared_by_those_with_one_label_space():
+    federation = Federation(nets(3), Local(), test=TEST, public=made_data(10, 4))
+    tests = [test for _, test in federation._tests.values()]
+    assert len({id(test) for test in tests}) == 1
+    assert len({id(p.public) for p in federation.participants.values()}) == 1
+
+
+@pytest.mark.parametrize(("free", "size"), [(10**12, 3), (1, 1)])
+def test_waves_are_as_large_as_the_memory_allows(free, size, monkeypatch):
+    monkeypatch.setattr(local, "free_memory", lambda device: free)
+    waves = []
+
+    class Noted(Local):
+        def round(self, me):
+            waves.append(me.name)
+            yield potluck.Fit()
+            waves.append(f"{me.name} has trained")
+
+    Federation(nets(3), Noted(), engine="batched").run(1)
+    together = next(i for i, name in enumerate(waves) if "trained" in name)
+    assert together == size

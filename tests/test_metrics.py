@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, log_loss
 
 from potluck.metrics import NOTHING, measure
 
@@ -41,3 +42,27 @@ def test_answers_that_never_occur_are_wrong_and_raise_no_warning():
 def test_no_test_data_gives_the_same_metrics_as_none():
     assert NOTHING.keys() == measure(torch.tensor([[0.5, 0.5]]), torch.tensor([0])).keys()
     assert set(NOTHING.values()) == {None}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scikit_learn_finds_the_same(seed):
+    """Also where labels are missing in the truth, among the answers, or in both."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = int(torch.randint(2, 9, (), generator=draw))
+    rows = int(torch.randint(1, 40, (), generator=draw))
+    probabilities = torch.rand(rows, labels, generator=draw, dtype=torch.float64).softmax(dim=1)
+    y = torch.randint(0, max(1, labels - seed % 3), (rows,), generator=draw)
+    said, truth, found = probabilities.argmax(dim=1).numpy(), y.numpy(), measure(probabilities, y)
+    assert found["accuracy"] == pytest.approx(accuracy_score(truth, said))
+    assert found["loss"] == pytest.approx(log_loss(truth, probabilities.numpy(), labels=range(labels)))
+    assert found["macro_f1"] == pytest.approx(f1_score(truth, said, average="macro", zero_division=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of answers that are no label in the truth
+        assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(truth, said))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_model_that_has_diverged_has_no_loss(bad):
+    found = measure(torch.tensor([[bad, 0.5], [0.5, 0.5]]), torch.tensor([0, 1]))
+    assert found["loss"] is None
+    assert found["accuracy"] is not None

@@ -312,3 +312,15 @@ def test_a_form_can_be_read_off_tensors():
     form.check(sample())
     with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
         form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))
+
+
+def test_large_values_are_finite_even_if_their_sum_is_not():
+    Payload({"x": torch.full((4,), torch.finfo(torch.float32).max)}).check_finite()
+    Payload({"x": torch.full((4,), 60_000.0, dtype=torch.float16)}).check_finite()
+    for bad in (float("inf"), -float("inf"), float("nan")):
+        values = torch.full((4,), torch.finfo(torch.float32).max)
+        values[2] = bad
+        with pytest.raises(PayloadError, match="NaN or infinity"):
+            Payload({"x": values}).check_finite()
+    with pytest.raises(PayloadError, match="NaN or infinity"):
+        Payload({"x": torch.tensor([float("inf"), -float("inf")])}).check_finite()

@@ -131,9 +131,9 @@ def test_plans_that_differ_in_the_rate_are_trained_side_by_side(monkeypatch):
     sizes = []
 
     class Noted(batched.Training):
-        def __init__(self, jobs, device):
+        def __init__(self, jobs, *more):
             sizes.append(len(jobs))
-            super().__init__(jobs, device)
+            super().__init__(jobs, *more)
 
     monkeypatch.setattr(batched, "Training", Noted)
     choose_plan(party(), grid(SGD, lr=[0.1, 0.2, 0.3], optimizer=["sgd", "adam"]), engine="batched")

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import catalog, check, demo, join, keys, new, run, serve
+from potluck.cli import bench, catalog, check, demo, join, keys, new, run, serve
 from potluck.cli.screen import messages
 from potluck.errors import PotluckError
 
@@ -57,6 +57,7 @@ app.command("new")(new.new)
 app.command("serve")(serve.serve)
 app.command("join")(join.join)
 app.command("keys")(keys.keys)
+app.command("bench")(bench.bench)
 app.command("methods")(catalog.methods)
 app.command("models")(catalog.models)
 app.command("data")(catalog.data)

@@ -39,6 +39,7 @@ def run(
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds in all.")] = None,
     change: Change = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
 ) -> None:
     """Run the federation in FILE and keep everything about it in a folder.
 
@@ -56,15 +57,19 @@ def run(
             _check_folder(folder, resume, console)
             with waiting("dealing the data, building the models", console):
                 federation = _seated(recipe, file)
+            federation.clock.on = profile
             before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
         played = federation.history.rounds if federation else 0
-        console.print(f"Stopped after round {played}. Go on with:\n{_again(file, out, options, changes)}")
+        again = _again(file, out, options, changes) + (" --profile" if profile else "")
+        console.print(f"Stopped after round {played}. Go on with:\n{again}")
         raise typer.Exit(130) from None
     typer.echo(federation.history.table())
     if before >= recipe.rounds > 0:
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
+    if profile:
+        typer.echo(federation.clock.table())
     typer.echo(f"Kept in {folder}")
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import torch
 
-from potluck.engines.batched import Auto, Batched
+from potluck.engines.auto import Auto
+from potluck.engines.batched import Batched
 from potluck.engines.local import LocalEngine
+from potluck.engines.precision import check_precision
 from potluck.engines.rehearsal import Rehearsal
 from potluck.engines.serial import Serial
 from potluck.errors import SettingsError, nearest
@@ -16,14 +18,15 @@ from potluck.errors import SettingsError, nearest
 __all__ = ["Auto", "Batched", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
 
 
-def make_engine(name: str, device: str) -> LocalEngine:
+def make_engine(name: str, device: str, precision: str = "torch") -> LocalEngine:
     """The engine of that name. "auto" stacks where that pays, "batched" whatever can be stacked."""
+    check_precision(precision)
     engines: dict[str, type[LocalEngine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
     if name == "rehearsal":  # not for results, so not among the names on offer
-        return Rehearsal(pick_device(device))
+        return Rehearsal(pick_device(device), precision)
     if name not in engines:
         raise SettingsError(f"There is no engine {name!r}.{nearest(name, engines)}")
-    return engines[name](pick_device(device))
+    return engines[name](pick_device(device), precision)
 
 
 def pick_device(name: str) -> torch.device:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +20,29 @@ from potluck.requests import Job, Predict, Tap
 STACKABLE_OPTIMIZERS = ("sgd", "adam", "adamw")
 
 
-def likeness(job: Job) -> Hashable | None:
+class Architectures:
+    """Numbers for architectures: each module is looked at once, until ``look_again``."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._seen: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+
+    def number(self, module: nn.Module) -> int:
+        """Modules of one architecture have one number."""
+        if module not in self._seen:
+            self._seen[module] = self._numbers.setdefault(architecture(module), len(self._numbers))
+        return self._seen[module]
+
+    def look_again(self) -> None:
+        """Modules may have been changed since."""
+        self._seen.clear()
+
+
+def likeness(job: Job, architectures: Architectures) -> Hashable | None:
     """Jobs of equal likeness can be stacked. None: this one cannot be stacked with any other."""
     if not isinstance(job.learner, Network):
         return None
-    shared = (type(job.work), architecture(job.learner.model), job.plan.transform)
+    shared = (type(job.work), architectures.number(job.learner.model), job.plan.transform)
     if isinstance(job.work, Predict):
         return (*shared, job.work.logits, len(job.samples), _columns({"x": job.samples.x}))
     if isinstance(job.work, Tap):
@@ -59,9 +79,9 @@ def architecture(module: nn.Module) -> Hashable:
     """
     parts: list[Hashable] = []
     for path, part in module.named_modules():
-        attributes = {name: value for name, value in vars(part).items() if name not in _EMPTY}
-        tensors = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
-        parts.append((path, type(part), _token(attributes), tuple((n, *_spec(t), t.requires_grad) for n, t in tensors)))
+        attributes = tuple((n, _token(v)) for n, v in sorted(vars(part).items()) if n not in _EMPTY)
+        tensors = (*part._parameters.items(), *part._buffers.items())
+        parts.append((path, type(part), attributes, tuple((n, _tensor(t)) for n, t in tensors)))
     return tuple(parts)
 
 
@@ -69,18 +89,39 @@ def architecture(module: nn.Module) -> Hashable:
 _EMPTY = {name for name in vars(nn.Module()) if not name.endswith("hooks")}
 
 
+_PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype, torch.device, type)
+_CODE = (types.FunctionType, types.BuiltinFunctionType)
+
+
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """Something that is like nothing else. It is held, so that nothing else can take its place in memory."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 def _token(value: Any) -> Hashable:
-    if isinstance(value, str | int | float | bool | bytes | type(None) | torch.dtype | torch.device):
-        return value
-    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+    if isinstance(value, (*_PLAIN, *_CODE)):
         return value
     if isinstance(value, list | tuple):
         return (type(value), *(_token(item) for item in value))
     if isinstance(value, Mapping):
+        if not value:
+            return ()
         return tuple(sorted(((str(name), _token(item)) for name, item in value.items()), key=lambda pair: pair[0]))
     if isinstance(value, set | frozenset):
         return frozenset(_token(item) for item in value)
-    return ("unique", id(value))
+    return _Itself(value)
+
+
+def _tensor(tensor: Tensor | None) -> Hashable:
+    return None if tensor is None else (*_spec(tensor), tensor.requires_grad)
 
 
 def _spec(tensor: Tensor) -> tuple[Hashable, ...]:
@@ -92,8 +133,9 @@ def _columns(columns: Mapping[str, Tensor]) -> Hashable:
 
 
 def _plan(plan: Plan) -> Hashable:
-    """A plan without what may differ inside a stack: the learning rate."""
-    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in ("lr", "schedule"))
+    """A plan without what may differ inside a stack: the learning rate, and how samples are cut into steps."""
+    free = ("lr", "schedule", "epochs", "batch_size")
+    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in free)
 
 
 def _tree(given: Any) -> Hashable:

@@ -9,45 +9,83 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
-from torch import nn
 
-from potluck.engines.alike import likeness
+from potluck.engines.alike import Architectures, likeness
 from potluck.engines.forward import predict, tap
-from potluck.engines.local import LocalEngine, timed_alone
+from potluck.engines.local import Arrival, LocalEngine, timed_alone
+from potluck.engines.precision import computing_in
 from potluck.engines.training import Training
 from potluck.learners.network import Network
+from potluck.randomness import derive, seeded
 from potluck.requests import Fit, Job, Predict
 
 log = logging.getLogger(__name__)
 
-STACK_BYTES = {"cpu": 16 * 2**20}
+STACK_BYTES = {"cpu": 32 * 2**20}
 """How large a stack's parameters may be: on a CPU, what its caches hold, since a step runs over them many times."""
+
+Timed = tuple[Any, float]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Jobs of one likeness, to be answered together, and where they stand among all jobs."""
+
+    like: Hashable
+    jobs: list[Job]
+    at: list[int]
+
+    def halves(self) -> tuple[Stacked, Stacked]:
+        half = len(self.jobs) // 2
+        return Stacked(self.like, self.jobs[:half], self.at[:half]), Stacked(
+            self.like, self.jobs[half:], self.at[half:]
+        )
 
 
 class Batched(LocalEngine):
     """Answers all jobs of one likeness together, in stacks of a size that suits the device."""
 
-    def __init__(self, device: torch.device) -> None:
-        super().__init__(device)
+    def __init__(self, device: torch.device, precision: str = "torch") -> None:
+        super().__init__(device, precision)
+        self._architectures = Architectures()
         self._unstackable: set[Hashable] = set()
+        self._most: dict[Hashable, int] = {}
+        """How many of a likeness fit into memory at once, where that was found out the hard way."""
+        self._trainings: dict[Hashable, Training] = {}
+        """On a GPU: stacks that stay, with the graphs captured over them."""
 
-    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+    def start(self, *stage: Any) -> Iterator[Arrival]:
+        """Begins a stage; between stages users may have changed their networks."""
+        self._architectures.look_again()
+        return super().start(*stage)
+
+    def timed(self, jobs: Sequence[Job]) -> list[Timed]:
+        with computing_in(self.precision):
+            return self._timed(jobs)
+
+    def _timed(self, jobs: Sequence[Job]) -> list[Timed]:
+        return self._answer(self._stacks(jobs), len(jobs))
+
+    def _stacks(self, jobs: Sequence[Job]) -> list[Stacked]:
+        """Cuts jobs into stacks, those that are like no other into stacks of one."""
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for index, job in enumerate(jobs):
-            like = likeness(job) if self.stacks(job) else None
+            like = likeness(job, self._architectures) if self.stacks(job) else None
             groups[("alone", index) if like is None or like in self._unstackable else like].append(index)
-        answers: list[tuple[Any, float]] = [(None, 0.0)] * len(jobs)
+        stacks = []
         for like, members in groups.items():
-            size = self._stack_size(jobs[members[0]])
+            size = min(self._stack_size(jobs[members[0]]), self._most.get(like, len(members)))
             for first in range(0, len(members), size):
-                stack = members[first : first + size]
-                for index, answer in zip(stack, self._answer_stack(like, [jobs[i] for i in stack]), strict=True):
-                    answers[index] = answer
-        return answers
+                at = members[first : first + size]
+                stacks.append(Stacked(like, [jobs[index] for index in at], at))
+        return stacks
 
     def stacks(self, job: Job) -> bool:
         """Whether a job may be stacked with others of its likeness."""
@@ -60,31 +98,115 @@ class Batched(LocalEngine):
         size = sum(tensor.numel() * tensor.element_size() for tensor in job.learner.tensors().values())
         return max(1, limit // max(1, size))
 
-    def _answer_stack(self, like: Hashable, jobs: list[Job]) -> list[tuple[Any, float]]:
-        if len(jobs) > 1 and like not in self._unstackable:
-            try:
-                began = time.perf_counter()
-                answers = self._answer_together(jobs)
-                return [(answer, (time.perf_counter() - began) / len(jobs)) for answer in answers]
-            except RuntimeError as error:
-                # Nothing was written to these networks yet, so the same jobs can be answered alone.
-                self._unstackable.add(like)
-                kind = type(jobs[0].learner.model).__name__
-                log.warning("Networks of %s cannot be stacked and run one by one: %s", kind, error)
-        return [timed_alone(job, self.device) for job in jobs]
+    def _answer(self, stacks: Sequence[Stacked], count: int) -> list[Timed]:
+        """Answers every stack; what cannot be stacked, alone."""
+        answers: list[Timed] = [(None, 0.0)] * count
+        together = [stack for stack in stacks if self._pays(stack)]
+        for stack, found in zip(together, self._answer_together(together), strict=True):
+            for index, answer in zip(stack.at, found, strict=True):
+                answers[index] = answer
+        for stack in stacks:
+            if stack not in together:
+                for index, job in zip(stack.at, stack.jobs, strict=True):
+                    answers[index] = timed_alone(job, self.device)
+        return answers
 
-    def _answer_together(self, jobs: list[Job]) -> list[Any]:
-        if isinstance(jobs[0].work, Fit):
-            return Training(jobs, self.device).run()
-        if isinstance(jobs[0].work, Predict):
-            return predict(jobs, self.device)
-        return tap(jobs, self.device)
+    def _pays(self, stack: Stacked) -> bool:
+        """A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others."""
+        if isinstance(stack.like, tuple) and stack.like[0] == "alone":
+            return False
+        return len(stack.jobs) > 1 or (self.device.type == "cuda" and isinstance(stack.jobs[0].work, Fit))
+
+    def _answer_together(self, stacks: list[Stacked]) -> list[list[Timed]]:
+        """On a GPU all trainings run side by side; on a CPU one stack after the other, while caches hold it."""
+        if not stacks:
+            return []
+        if self.device.type == "cuda" and isinstance(stacks[0].jobs[0].work, Fit):
+            return self._answer_some(stacks)
+        return [self._answer_some([stack])[0] for stack in stacks]
+
+    def _answer_some(self, stacks: list[Stacked]) -> list[list[Timed]]:
+        """Answers these at the same time. Where memory does not suffice, half of them at a time."""
+        began = time.perf_counter()
+        try:
+            found = self._train(stacks) if isinstance(stacks[0].jobs[0].work, Fit) else [self._look(stacks[0])]
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return self._answer_halves(stacks, error)
+        share = (time.perf_counter() - began) / sum(len(stack.jobs) for stack in stacks)
+        return [
+            [timed_alone(job, self.device) for job in stack.jobs]
+            if answers is None
+            else [(answer, share) for answer in answers]
+            for stack, answers in zip(stacks, found, strict=True)
+        ]
+
+    def _answer_halves(self, stacks: list[Stacked], error: Exception) -> list[list[Timed]]:
+        self._trainings.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if len(stacks) > 1:
+            half = len(stacks) // 2
+            return [*self._answer_some(stacks[:half]), *self._answer_some(stacks[half:])]
+        stack = stacks[0]
+        if len(stack.jobs) == 1:
+            raise error
+        log.warning("%d networks do not fit into memory at once; going on with half as many.", len(stack.jobs))
+        first, second = stack.halves()
+        self._most[stack.like] = len(second.jobs)
+        return [[*self._answer_some([first])[0], *self._answer_some([second])[0]]]
+
+    def _train(self, stacks: list[Stacked]) -> list[list[Any] | None]:
+        """Trains all stacks side by side. None for one that cannot be stacked, to which nothing has happened yet."""
+        with seeded(derive(stacks[0].jobs[0].seed, "model")):
+            trainings = [
+                self._attempt(stack, partial(self._loaded, stack, stacks[:n])) for n, stack in enumerate(stacks)
+            ]
+            going = {n: training.steps() for n, training in enumerate(trainings) if training is not None}
+            while going:
+                for n, steps in list(going.items()):
+                    if not self._attempt(stacks[n], partial(next, steps, False)):
+                        del going[n]
+        with self.clock("copy"):
+            return [
+                training.finish() if training is not None and stack.like not in self._unstackable else None
+                for stack, training in zip(stacks, trainings, strict=True)
+            ]
+
+    def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
+        """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
+        if self.device.type != "cuda":
+            training = Training(stack.jobs, self.device, self.precision)
+        else:
+            key = (stack.like, sum(other.like == stack.like for other in before))
+            if key not in self._trainings or not self._trainings[key].holds(stack.jobs):
+                self._trainings.pop(key, None)  # its memory first
+                self._trainings[key] = Training(stack.jobs, self.device, self.precision)
+            training = self._trainings[key]
+        with self.clock("copy"):
+            training.load(stack.jobs)
+        return training
+
+    def _look(self, stack: Stacked) -> list[Any] | None:
+        """Predictions, or taps."""
+        look: Callable[..., list[Any]] = predict if isinstance(stack.jobs[0].work, Predict) else tap
+        return self._attempt(stack, partial(look, stack.jobs, self.device, self.precision))
+
+    def _attempt(self, stack: Stacked, action: Callable[[], T]) -> T | None:
+        """Does something to a stack; None if it turns out that its networks cannot be stacked."""
+        try:
+            return action()
+        except RuntimeError as error:
+            if out_of_memory(error):
+                raise
+            # Nothing was written to these networks yet, so the same jobs can be answered alone.
+            self._unstackable.add(stack.like)
+            kind = type(stack.jobs[0].learner.model).__name__
+            log.warning("Networks of %s cannot be stacked and run one by one: %s", kind, error)
+            return None
 
 
-class Auto(Batched):
-    """Stacks where that pays: always on a GPU; on a CPU not convolutions, whose grouped form is slow there."""
-
-    def stacks(self, job: Job) -> bool:
-        if self.device.type != "cpu" or not isinstance(job.learner, Network):
-            return True
-        return not any(isinstance(layer, nn.modules.conv._ConvNd) for layer in job.learner.model.modules())
+def out_of_memory(error: Exception) -> bool:
+    """Whether it was memory that failed; on a CPU torch says so only in words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

@@ -11,30 +11,36 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils._pytree import tree_map
 
+from potluck.engines.layers import stacked_layers
+from potluck.engines.precision import computing_in
 from potluck.engines.stacks import Stack, networks, stack_weights
 from potluck.learners.net import Net, reached, tapped
 from potluck.learners.network import EVALUATION_BATCH
 from potluck.requests import Job, Predict, Tap
 
 
-def predict(jobs: list[Job], device: torch.device) -> list[Tensor]:
+def predict(jobs: list[Job], device: torch.device, precision: str = "torch") -> list[Tensor]:
     """Logits or probabilities of many networks at once."""
     assert isinstance(jobs[0].work, Predict)
-    logits = torch.cat(_forward(jobs, device, lambda output, _: output), dim=1)
+    logits = torch.cat(_forward(jobs, device, precision, lambda output, _: output), dim=1)
     return list((logits if jobs[0].work.logits else logits.softmax(dim=-1)).unbind())
 
 
-def tap(jobs: list[Job], device: torch.device) -> list[dict[str, Tensor]]:
+def tap(jobs: list[Job], device: torch.device, precision: str = "torch") -> list[dict[str, Tensor]]:
     """Inner layers' outputs of many networks at once."""
     assert isinstance(jobs[0].work, Tap)
     at = jobs[0].work.at
-    parts = _forward(jobs, device, lambda _, taken: {name: reached(name, taken) for name in at}, at)
+    parts = _forward(jobs, device, precision, lambda _, taken: {name: reached(name, taken) for name in at}, at)
     whole = {name: torch.cat([part[name] for part in parts], dim=1) for name in at}
     return [{name: outputs[index] for name, outputs in whole.items()} for index in range(len(jobs))]
 
 
 def _forward(
-    jobs: list[Job], device: torch.device, keep: Callable[[Tensor, Mapping[str, Tensor]], Any], at: Sequence[str] = ()
+    jobs: list[Job],
+    device: torch.device,
+    precision: str,
+    keep: Callable[[Tensor, Mapping[str, Tensor]], Any],
+    at: Sequence[str] = (),
 ) -> list[Any]:
     """What to keep of each batch, stacked over the networks; all on the CPU."""
     members = networks(jobs)
@@ -55,7 +61,7 @@ def _forward(
         return x if through else job.plan.inputs(x, dtype)
 
     kept = []
-    with torch.no_grad():
+    with torch.no_grad(), stacked_layers(device), computing_in(precision):
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
             x = inputs(jobs[0], cut) if shared else torch.stack([inputs(job, cut) for job in jobs])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from potluck.engines.local import LocalEngine, timed_alone
+from potluck.engines.precision import computing_in
 from potluck.requests import Job
 
 
@@ -15,4 +16,5 @@ class Serial(LocalEngine):
     wave: ClassVar[int | None] = 1
 
     def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
-        return [timed_alone(job, self.device) for job in jobs]
+        with computing_in(self.precision):
+            return [timed_alone(job, self.device) for job in jobs]

@@ -1,4 +1,7 @@
-"""Stacks: the tensors of many networks, of their data and of what they were given, one slice for each network."""
+"""Stacks: the tensors of many networks, of their data and of what they were given, one slice for each network.
+
+A stack stays where it is: the next training writes into the same memory, so that a graph captured over it still holds.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from potluck.engines.turns import Turn
 from potluck.learners.net import Companion, Net
 from potluck.learners.network import Network, frozen
-from potluck.learners.steps import Step, batch_of
+from potluck.learners.steps import batch_of
 from potluck.requests import Fit, Job
 
 Stack = dict[str, Tensor]
 """Tensors of many networks by name, one slice of the first dimension for each."""
+
+ROWS = "rows of the turn"
+"""Under which name a turn's rows are handed to a step."""
 
 
 def networks(jobs: Sequence[Job]) -> list[Network]:
@@ -23,77 +30,139 @@ def networks(jobs: Sequence[Job]) -> list[Network]:
     return [job.learner for job in jobs if isinstance(job.learner, Network)]
 
 
+def room_for(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
+    """An empty stack of tensors of these shapes."""
+    return {n: torch.zeros(slots, *t.shape, dtype=t.dtype, device=device) for n, t in tensors.items()}
+
+
+def fill(stack: Stack, each: Sequence[Mapping[str, Tensor]]) -> None:
+    """Writes tensors into the first slices of a stack."""
+    for name, whole in stack.items():
+        parts = [tensors[name].detach() for tensors in each]
+        if all(part.device == whole.device for part in parts):
+            torch.stack(parts, out=whole[: len(parts)])
+        else:  # through memory that the device reads by itself, while the next ones are gathered
+            together = torch.empty(len(parts), *whole.shape[1:], dtype=whole.dtype, pin_memory=whole.is_cuda)
+            whole[: len(parts)].copy_(torch.stack(parts, out=together), non_blocking=True)
+
+
+def on_host(stack: Stack, count: int) -> Stack:
+    """The first slices of a stack, where the networks are at rest."""
+    if not any(whole.is_cuda for whole in stack.values()):
+        return stack
+    copies = {n: torch.empty(count, *t.shape[1:], dtype=t.dtype, pin_memory=True) for n, t in stack.items()}
+    for name, copy in copies.items():
+        copy.copy_(stack[name][:count], non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return copies
+
+
 def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
     """All parameters and buffers of networks of one architecture."""
     each = [network.tensors() for network in members]
-    return {name: torch.stack([tensors[name].detach() for tensors in each]).to(device) for name in each[0]}
+    stack = room_for(each[0], len(each), device)
+    fill(stack, each)
+    return stack
 
 
-def some(stacks: Any, members: list[int], of: int) -> Any:
-    """The slices of some networks out of ``of``; no copy if these are all of them."""
-    if len(members) == of:
-        return stacks
-    return tree_map(lambda stack: stack[torch.tensor(members, device=stack.device)], stacks)
+def some(stacks: Any, members: Tensor) -> Any:
+    """The slices of some networks."""
+    return tree_map(lambda stack: stack[members], stacks)
 
 
 class StackedData:
-    """Everybody's samples on the device, one after the other, so that a step's batches are one look-up."""
+    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
 
-    def __init__(self, jobs: list[Job], dtype: torch.dtype, device: torch.device) -> None:
-        self._jobs, self._dtype, self._device = jobs, dtype, device
+    def __init__(self, jobs: Sequence[Job], dtype: torch.dtype, device: torch.device) -> None:
+        self._dtype, self._device = dtype, device
         work = jobs[0].work
-        self.drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
-        """Whether steps see more than stored samples: augmented ones, or numbers drawn for them."""
+        drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
+        self.by_turn = drawn or device.type == "cpu"
+        """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
+        samples are on the device anyway."""
+        self._rows = sum(len(job.samples) for job in jobs)
+        self._held: list[Tensor] = []
+        if not self.by_turn:
+            self._columns = {
+                name: torch.zeros(self._rows, *column.shape[1:], dtype=column.dtype, device=device)
+                for name, column in jobs[0].samples.columns.items()
+            }
+
+    def holds(self, jobs: Sequence[Job]) -> bool:
+        """Whether there is room for the samples of these jobs."""
+        return self.by_turn or sum(len(job.samples) for job in jobs) <= self._rows
+
+    def load(self, jobs: Sequence[Job]) -> None:
+        """Brings these jobs' samples onto the device, unless they are there already."""
+        self._jobs = jobs
         self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
-        names = jobs[0].samples.columns
-        self._columns = {n: torch.cat([job.samples.columns[n] for job in jobs]).to(device) for n in names}
+        held = [column for job in jobs for column in job.samples.columns.values()]
+        same = len(held) == len(self._held) and all(a is b for a, b in zip(held, self._held, strict=True))
+        if self.by_turn or same:
+            return
+        for name, column in self._columns.items():
+            together = torch.cat([job.samples.columns[name] for job in jobs])
+            column[: len(together)].copy_(together)
+        self._held = held
 
-    def batch(self, members: list[int], steps: list[Step]) -> Stack:
+    def inputs(self, turns: Sequence[Turn]) -> list[Stack]:
+        """What ``batch`` needs of each turn: the rows to look up, all brought over at once; nothing if made by turn."""
+        if self.by_turn or not turns:
+            return [{} for _ in turns]
+        flat = torch.cat([s.rows + self._first[m] for t in turns for m, s in zip(t.members, t.steps, strict=True)])
+        cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
+        return [{ROWS: rows.view(turn.shape)} for rows, turn in zip(cut, turns, strict=True)]
+
+    def draw(self, turn: Turn) -> Stack:
+        """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
+        each = [batch_of(self._jobs[m], s, self._dtype) for m, s in zip(turn.members, turn.steps, strict=True)]
+        return {name: torch.stack([batch[name] for batch in each]).to(self._device) for name in each[0]}
+
+    def batch(self, inputs: Stack) -> Stack:
         """What the objectives see at one step, before the plan's transform."""
-        if self.drawn:
-            each = [batch_of(self._jobs[m], step, self._dtype) for m, step in zip(members, steps, strict=True)]
-            return {name: torch.stack([batch[name] for batch in each]).to(self._device) for name in each[0]}
-        return self.look_up(self.rows(members, steps))
-
-    def rows(self, members: list[int], steps: list[Step]) -> Tensor:
-        """Where the samples of one step stand, a row of them for each network."""
-        each = [step.rows + self._first[m] for m, step in zip(members, steps, strict=True)]
-        return torch.stack(each).to(self._device)
-
-    def look_up(self, rows: Tensor) -> Stack:
-        """The samples that stand there."""
-        return {name: column[rows] for name, column in self._columns.items()}
+        return inputs if self.by_turn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
 
 
 class StackedGiven:
     """What the participants were given, stacked: tensors and companions' weights by slice, the rest as it is."""
 
-    def __init__(self, given: Sequence[Mapping[str, Any]], own: nn.Module, device: torch.device) -> None:
-        flat = [tree_flatten(dict(one)) for one in given]
-        self._structure = flat[0][1]
-        self._plain = flat[0][0]
-        self._stacks: list[Any] = []
+    def __init__(self, given: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
+        self._plain, self._structure = tree_flatten(dict(given))
+        self._stacks: list[Stack | None] = []
         self._bodies: list[nn.Module | None] = []
-        for leaves in zip(*(leaves for leaves, _ in flat), strict=True):
-            if isinstance(leaves[0], Companion):
-                self._bodies.append(frozen(leaves[0], own).to(device))
-                names = leaves[0].weights
-                self._stacks.append({n: torch.stack([leaf.weights[n] for leaf in leaves]).to(device) for n in names})
-            else:
-                self._bodies.append(None)
-                tensor = isinstance(leaves[0], Tensor)
-                self._stacks.append(torch.stack(leaves).to(device) if tensor else None)
+        for leaf in self._plain:
+            self._stacks.append(room_for(tensors, slots, device) if (tensors := _tensors(leaf)) is not None else None)
+            self._bodies.append(frozen(leaf, own).to(device) if isinstance(leaf, Companion) else None)
+        self._plain = [
+            None if stack is not None else leaf for leaf, stack in zip(self._plain, self._stacks, strict=True)
+        ]
 
-    def slices(self) -> list[Any]:
+    def load(self, given: Sequence[Mapping[str, Any]]) -> None:
+        """Takes over what these participants were given."""
+        columns = zip(*(tree_flatten(dict(one))[0] for one in given), strict=True)
+        for stack, leaves in zip(self._stacks, columns, strict=True):
+            if stack is not None:
+                fill(stack, [tensors for leaf in leaves if (tensors := _tensors(leaf)) is not None])
+
+    def slices(self) -> list[Stack]:
         """The stacks: what vmap runs over."""
         return [stack for stack in self._stacks if stack is not None]
 
-    def rebuild(self, slices: list[Any]) -> dict[str, Any]:
+    def rebuild(self, slices: list[Stack]) -> dict[str, Any]:
         """What one participant was given, from its slices, in the shape the objective expects."""
         remaining = iter(slices)
         leaves = []
         for plain, stack, body in zip(self._plain, self._stacks, self._bodies, strict=True):
             found = plain if stack is None else next(remaining)
-            leaves.append(found if body is None else Net(body, found))
+            if stack is not None:
+                found = found[""] if body is None else Net(body, found)
+            leaves.append(found)
         rebuilt: dict[str, Any] = tree_unflatten(leaves, self._structure)
         return rebuilt
+
+
+def _tensors(leaf: Any) -> Mapping[str, Tensor] | None:
+    """What is to be stacked of something given: a companion's weights, a tensor under no name, or nothing."""
+    if isinstance(leaf, Companion):
+        return leaf.weights
+    return {"": leaf} if isinstance(leaf, Tensor) else None

@@ -1,138 +1,184 @@
-"""One Fit of many networks at once: gradients by ``torch.func.vmap``, optimizer steps on the whole stack."""
+"""Fits of many networks at once: gradients by ``torch.func.vmap``, optimizer steps on the whole stack."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
-from potluck.engines.graphs import replayed
+from potluck.engines.graphs import Inputs, StepFunction, replayed
+from potluck.engines.layers import stacked_layers
 from potluck.engines.optimizers import Moments, advance, fresh
-from potluck.engines.stacks import Stack, StackedData, StackedGiven, networks, some, stack_weights
+from potluck.engines.precision import computing_in
+from potluck.engines.stacks import Stack, StackedData, StackedGiven, fill, networks, on_host, room_for, some
+from potluck.engines.turns import Shape, Turn, turns
 from potluck.learners.base import Fitted
 from potluck.learners.net import Net
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.steps import Step, course, epoch_means
+from potluck.learners.steps import course, epoch_means
 from potluck.objectives import Gradients
 from potluck.plan import Plan
-from potluck.randomness import derive, seeded
 from potluck.requests import Fit, Job
 
+MEMBERS, RATES = "members of the turn", "rates of the turn"
+"""Under which names a turn's members and rates are handed to a step, beside the columns of its batch."""
+
 OFTEN = 8
-"""From how many steps of one size on it pays to capture one."""
+"""From how many turns of one shape on it pays to capture one."""
 
 
 class Training:
-    """One Fit of networks of one architecture. Nothing is written to them before the end."""
+    """Room for networks of one likeness to be trained in, again and again: ``load``, ``steps``, ``finish``.
 
-    def __init__(self, jobs: list[Job], device: torch.device) -> None:
-        fits = [job.work for job in jobs if isinstance(job.work, Fit)]
-        self.jobs, self.device, self.work, self.plan = jobs, device, fits[0], jobs[0].plan
-        self.networks = networks(jobs)
-        self.networks[0].check_names(self.work.mask)
-        self.dtype = self.networks[0].dtype
-        self.skeleton = copy.deepcopy(self.networks[0].model).to(device)
+    Nothing is written to the networks before ``finish``.
+    """
+
+    def __init__(self, jobs: Sequence[Job], device: torch.device, precision: str = "torch") -> None:
+        first, network = jobs[0], networks(jobs)[0]
+        assert isinstance(first.work, Fit)
+        self.device, self.precision, self.slots = device, precision, len(jobs)
+        self.work, self.plan = first.work, first.plan
+        network.check_names(self.work.mask)
+        self.dtype = network.dtype
+        self.skeleton = copy.deepcopy(network.model).to(device)
         set_mode(self.skeleton, self.work.frozen_norms)
-        stacked = stack_weights(self.networks, device)
-        self.parameters = {name: stacked.pop(name) for name in self.networks[0].trainable()}
-        self.buffers = stacked
-        self.moments = {name: self._moments(name, parameter) for name, parameter in self.parameters.items()}
-        self.mask = {name: self._mask(name, [fit.mask[name] for fit in fits]) for name in self.work.mask}
-        self.given = StackedGiven([fit.given for fit in fits], self.skeleton, device)
+        tensors = network.tensors()
+        self.parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, self.slots, device)
+        self.buffers = room_for(tensors, self.slots, device)
+        self.moments = {name: fresh(self.plan, parameter) for name, parameter in self.parameters.items()}
+        self.mask = {name: torch.zeros_like(self.parameters[name], dtype=torch.bool) for name in self.work.mask}
+        self.given = StackedGiven(self.work.given, self.skeleton, self.slots, device)
         self.data = StackedData(jobs, self.dtype, device)
-        self.gradients: Callable[..., Any] = vmap(self._gradients, randomness="different")
-        self.replays: dict[int, Callable[..., Tensor]] = {}
+        self._gradients_of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
+        self._replays: dict[tuple[Shape, bool], StepFunction] = {}
+        self._seen: Counter[tuple[Shape, bool]] = Counter()
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
-    def run(self) -> list[Fitted]:
-        """Takes everyone's steps side by side, then writes the results back."""
-        courses = [list(course(len(j.samples), j.plan, j.seed, j.round)) for j in self.jobs]
-        losses: list[list[Tensor]] = [[] for _ in self.jobs]
-        self._capture(courses)
-        with seeded(derive(self.jobs[0].seed, "model")):
-            for steps in zip_longest(*courses):
-                for members in same_size(steps):
-                    found = self._step(members, [steps[member] for member in members])
-                    for member, loss in zip(members, found.unbind(), strict=True):
-                        losses[member].append(loss)
+    def holds(self, jobs: Sequence[Job]) -> bool:
+        """Whether there is room for these jobs, which are of this training's likeness."""
+        return len(jobs) <= self.slots and self.data.holds(jobs)
+
+    def load(self, jobs: Sequence[Job]) -> None:
+        """Brings everything over: samples, weights, what optimizers remember, what was given."""
+        self.jobs, members = jobs, networks(jobs)
+        fits = [job.work for job in jobs if isinstance(job.work, Fit)]
+        self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
+        self.turns = list(turns(self.courses, round_sizes=self._stream is not None))
+        memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
+        self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
+        self.data.load(jobs)
+        self.inputs = self._inputs()
+        self._capture()  # before the weights come, since it spoils them
+        each = [network.tensors() for network in members]
+        fill(self.parameters, each)
+        fill(self.buffers, each)
+        self._remember(memories)
+        shapes = {name: mask.shape[1:] for name, mask in self.mask.items()}
+        fill(self.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
+        self.given.load([fit.given for fit in fits])
+        self.losses: list[Tensor] = []
+
+    def steps(self) -> Iterator[bool]:
+        """Takes everyone's steps. Pauses after each turn, so that other trainings can take theirs beside it."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+            with self._beside():
+                shape = self._shape(turn)
+                step = self._replays.get(shape) or partial(self._step, abreast=shape[1])
+                self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
+            yield True
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+    def finish(self) -> list[Fitted]:
+        """Writes the results back to the networks."""
         self._write_back()
+        found: list[list[Tensor]] = [[] for _ in self.jobs]
+        for turn, losses in zip(self.turns, self._losses(), strict=True):
+            for member, loss in zip(turn.members, losses, strict=True):
+                found[member].append(loss)
         return [
-            Fitted(len(steps), epoch_means(torch.stack(rows).cpu(), torch.tensor([s.epoch for s in steps])))
+            Fitted(len(steps), epoch_means(torch.stack(rows), torch.tensor([step.epoch for step in steps])))
             if steps
             else Fitted(steps=0)
-            for steps, rows in zip(courses, losses, strict=True)
+            for steps, rows in zip(self.courses, found, strict=True)
         ]
 
-    def _step(self, members: list[int], steps: list[Step]) -> Tensor:
-        """One step of some of the networks, those whose batches have one size. Returns their losses."""
-        lr = torch.tensor([step.lr for step in steps], dtype=torch.float64, device=self.device)
-        if len(members) < len(self.jobs):
-            return self._step_of_some(members, self.data.batch(members, steps), lr)
-        if replay := self.replays.get(len(steps[0].rows)):
-            return replay(self.data.rows(members, steps), lr)
-        return self._step_of_all(self.data.batch(members, steps), lr)
+    def _inputs(self) -> list[Inputs]:
+        """What each turn needs to be told, on the device: who, at which rate, which samples."""
+        counts = [len(turn.members) for turn in self.turns]
+        members = torch.tensor([member for turn in self.turns for member in turn.members], device=self.device)
+        rates = [step.lr for turn in self.turns for step in turn.steps]
+        lr = torch.tensor(rates, dtype=torch.float64, device=self.device)
+        rows = self.data.inputs(self.turns)
+        cut = zip(torch.split(members, counts), torch.split(lr, counts), rows, strict=True) if counts else ()
+        return [{MEMBERS: who, RATES: rate, **more} for who, rate, more in cut]
 
-    def _step_of_some(self, members: list[int], batch: Stack, lr: Tensor) -> Tensor:
-        """Takes out the slices of some networks, and puts them back."""
-        state = (self.parameters, self.buffers, self.moments)
-        mine, mask, given = some((state, self.mask, self.given.slices()), members, of=len(self.jobs))
-        parameters, buffers, moments = mine
-        losses = self._advance(parameters, buffers, moments, mask, given, batch, lr)
-        rows = torch.tensor(members, device=self.device)
-        tree_map(lambda old, new: old.index_copy_(0, rows, new), state, mine)
-        return losses
-
-    def _step_of_all(self, batch: Stack, lr: Tensor) -> Tensor:
-        return self._advance(self.parameters, self.buffers, self.moments, self.mask, self.given.slices(), batch, lr)
-
-    def _capture(self, courses: Sequence[Sequence[Step]]) -> None:
-        """On a GPU, steps of all networks that come often enough are captured in a graph, one for each batch size."""
-        if self.device.type != "cuda" or self.data.drawn:
+    def _capture(self) -> None:
+        """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
+        self._seen.update(self._shape(turn) for turn in self.turns)
+        if self._stream is None:
             return
-        everyone = list(range(len(self.jobs)))
-        whole = [steps for steps in zip(*courses, strict=False) if len(same_size(steps)) == 1]
-        counts = Counter(len(steps[0].rows) for steps in whole)
-        state = [*tree_leaves((self.parameters, self.buffers, self.moments))]
+        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+            shape = self._shape(turn)
+            if self._seen[shape] >= OFTEN and shape not in self._replays:
+                example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
+                self._replays[shape] = replayed(partial(self._step, abreast=shape[1]), example, self._pool)
 
-        def step(rows: Tensor, lr: Tensor) -> Tensor:
-            return self._step_of_all(self.data.look_up(rows), lr)
+    def _shape(self, turn: Turn) -> tuple[Shape, bool]:
+        """What a graph of a turn depends on: its shape, and whether its networks can be advanced as one."""
+        return turn.shape, turn.abreast and self.level
 
-        for steps in whole:
-            size = len(steps[0].rows)
-            if counts[size] >= OFTEN and size not in self.replays:
-                lr = torch.tensor([s.lr for s in steps], dtype=torch.float64, device=self.device)
-                self.replays[size] = replayed(step, [self.data.rows(everyone, list(steps)), lr], state)
+    def _beside(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+    def _step(self, inputs: Inputs, abreast: bool) -> Tensor:
+        """One step of some of the networks. Returns their losses."""
+        told = dict(inputs)
+        members, lr, batch = told.pop(MEMBERS), told.pop(RATES), self.data.batch(told)
+        state = (self.parameters, self.buffers, self.moments)
+        if len(members) == self.slots:  # everybody: in place
+            return self._advance(state, self.mask, self.given.slices(), batch, lr, abreast)
+        mine, mask, given = some((state, self.mask, self.given.slices()), members)
+        losses = self._advance(mine, mask, given, batch, lr, abreast)
+        tree_map(lambda old, new: old.index_copy_(0, members, new), state, mine)
+        return losses
 
     def _advance(
         self,
-        parameters: Stack,
-        buffers: Stack,
-        moments: dict[str, Moments],
+        state: tuple[Stack, Stack, dict[str, Moments]],
         mask: Stack,
-        given: list[Any],
+        given: list[Stack],
         batch: Stack,
         lr: Tensor,
+        abreast: bool,
     ) -> Tensor:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
-        gradients, written, losses = self.gradients(parameters, buffers, batch, given)
+        parameters, buffers, moments = state
+        with stacked_layers(self.device), computing_in(self.precision):
+            gradients, written, losses = self._gradients_of_all(parameters, buffers, batch, given)
         gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
         for name, buffer in buffers.items():
             buffer.copy_(written[name])
-        for name, parameter in parameters.items():
-            held = parameter.clone() if name in mask else parameter
-            advance(self.plan, parameter, gradients[name], moments[name], lr)
-            if name in mask:
-                parameter.copy_(torch.where(mask[name], parameter, held))
+        held = {name: parameters[name].clone() for name in mask}
+        advance(self.plan, parameters, gradients, moments, lr, abreast)
+        for name, old in held.items():
+            parameters[name].copy_(torch.where(mask[name], parameters[name], old))
         assert isinstance(losses, Tensor)
         return losses
 
-    def _gradients(self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Any]) -> Any:
+    def _gradients(self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack]) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks."""
         known = self.given.rebuild(given)
         batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
@@ -154,41 +200,37 @@ class Training:
         combined = self.work.rule(gradients, known) if self.work.rule else add_up(gradients)
         return combined, buffers, torch.stack(losses)
 
-    def _moments(self, name: str, parameter: Tensor) -> Moments:
-        """What the optimizers remember of a parameter. Networks of one likeness all remember it, or none does."""
-        each = [network.remembered(job).get(name) for job, network in zip(self.jobs, self.networks, strict=True)]
-        kept = [moments for moments in each if moments]
-        if not kept:
-            return fresh(self.plan, parameter)
-        return {key: torch.stack([moments[key] for moments in kept]).to(self.device) for key in kept[0]}
+    def _remember(self, each: Sequence[dict[str, dict[str, Any]]]) -> None:
+        """What the optimizers know. Networks of one likeness all remember a parameter, or none does."""
+        for name, moments in self.moments.items():
+            if name in each[0]:
+                fill(moments, [memory[name] for memory in each])
+            else:
+                for value in moments.values():
+                    value.zero_()
 
-    def _mask(self, name: str, masks: Sequence[Tensor]) -> Tensor:
-        """A mask for each network, broadcast to its parameter."""
-        shape = self.parameters[name].shape[1:]
-        return torch.stack([mask.bool().expand(shape) for mask in masks]).to(self.device)
+    def _losses(self) -> Iterator[Tensor]:
+        """Each turn's losses, brought back all at once."""
+        if not self.losses:
+            return iter(())
+        counts = [len(losses) for losses in self.losses]
+        return iter(torch.split(torch.cat(self.losses).cpu(), counts))
 
     def _write_back(self) -> None:
-        stacks = {**self.parameters, **self.buffers}
-        for index, (job, network) in enumerate(zip(self.jobs, self.networks, strict=True)):
+        stacks = on_host({**self.parameters, **self.buffers}, len(self.jobs))
+        keeping = any(job.keep_optimizer for job in self.jobs)
+        memory = {name: on_host(moments, len(self.jobs)) for name, moments in self.moments.items() if keeping}
+        for index, (job, network) in enumerate(zip(self.jobs, networks(self.jobs), strict=True)):
             with torch.no_grad():
                 for name, tensor in network.tensors().items():
                     tensor.copy_(stacks[name][index])
             if job.keep_optimizer:
-                memory = {
-                    name: {key: value[index].to("cpu", copy=True) for key, value in moments.items()}
-                    for name, moments in self.moments.items()
+                mine = {
+                    name: {key: value[index].clone() for key, value in moments.items()}
+                    for name, moments in memory.items()
                     if moments
                 }
-                network.remember(self.plan, memory)
-
-
-def same_size(steps: Sequence[Step | None]) -> list[list[int]]:
-    """Who goes together at one step: those with batches of one size; those who have finished drop out."""
-    groups: dict[int, list[int]] = defaultdict(list)
-    for member, step in enumerate(steps):
-        if step is not None:
-            groups[len(step.rows)].append(member)
-    return list(groups.values())
+                network.remember(self.plan, mine)
 
 
 def clipped(gradients: Gradients, plan: Plan) -> Gradients:

@@ -18,7 +18,7 @@ from potluck.participant import Participant
 from potluck.payload import Form, Like, Payload
 from potluck.requests import Exchange, Fit, Predict
 from potluck.samples import Samples
-from potluck.server import Answers, Server
+from potluck.server import Answers, Each, Server
 
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
@@ -53,8 +53,7 @@ class CoFED(Method):
     def round(self, me: Participant) -> Steps:
         assert me.public is not None
         yield Fit()
-        probabilities = yield Predict(me.public)
-        reply = yield Exchange("votes", Payload({"votes": votes(probabilities, self.margin)}))
+        reply = yield Exchange("votes", Payload({"votes": votes((yield Predict(me.public)), self.margin)}))
         rows, labels = reply["rows"].long(), reply["labels"].long()
         received = Samples({"x": me.public.x[rows].to(me.data.x.dtype), "y": labels})
         both = Samples.concat([Samples({"x": me.data.x, "y": me.data.y}), received])
@@ -79,11 +78,12 @@ class CoFED(Method):
             }
         )
     )
-    def votes(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Algorithm 1, with credibility weights (section 4.6), then each one's share of the result (eq. 19)."""
-        spaces: dict[str, list[str | int]] = server.state["labels"]
-        position = {label: index for index, label in enumerate(union(tuple(space) for space in spaces.values()))}
-        columns = {name: torch.tensor([position[label] for label in space]) for name, space in spaces.items()}
+        spaces = {name: tuple(space) for name, space in server.state["labels"].items()}
+        position = {label: index for index, label in enumerate(union(spaces.values()))}
+        places = {space: torch.tensor([position[label] for label in space]) for space in spaces.values()}
+        columns = {name: places[space] for name, space in spaces.items()}
         agreed = torch.zeros(server.public_size, len(position), dtype=torch.float64)
         entitled = torch.zeros(len(position), dtype=torch.float64)
         voters = []
@@ -93,7 +93,7 @@ class CoFED(Method):
             entitled[columns[sender]] += server.credibility[sender]
             voters.append(sender)
         given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE
-        return {name: pseudolabels(given[:, columns[name]]) for name in voters}
+        return Each(voters, lambda name: pseudolabels(given[:, columns[name]]))
 
 
 def votes(probabilities: Tensor, margin: float) -> Tensor:

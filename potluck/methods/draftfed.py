@@ -5,9 +5,9 @@ Networks may be ResNets, DenseNets or plain CNNs, of any depth and width, in one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,9 +25,9 @@ from potluck.objectives import Given
 from potluck.participant import Participant
 from potluck.payload import Form, Like, Limits, Payload
 from potluck.randomness import generator
-from potluck.requests import Exchange, Fit, Tap
+from potluck.requests import Exchange, Fit, Request, Tap
 from potluck.samples import Batch, Samples
-from potluck.server import Answers, Server
+from potluck.server import Answers, Each, Server
 
 LOGITS, WHOLE = "logits", ""
 """The last draft's name, and the path at which a network's own output is tapped."""
@@ -94,21 +94,23 @@ class DraftFed(Method):
 
     def round(self, me: Participant) -> Steps:
         places: dict[str, str] = me.state["places"] | ({LOGITS: WHOLE} if self.lambda3 else {})
-        shared = self._shared(me)
-        taken = yield Tap(shared, at=list(places.values()))
-        drafts = {name: maps(taken[place]).float() for name, place in places.items()}
-        targets = yield Exchange("drafts", Payload(drafts))
+        targets = yield Exchange("drafts", Payload((yield from self._drafts(me, places))))
         weights = self._weights(me.state["depth"])
         plan = me.plan.but(epochs=self.draft_epochs, batch_size=self.draft_batch_size, lr=self.draft_lr)
         yield Fit(
             draft_loss,
-            on=shared.with_targets(targets.tensors),
+            on=self._shared(me).with_targets(targets.tensors),
             given={"weights": weights, "places": {name: places[name] for name in weights}},
             plan=plan.model_copy(update={"augment": None}),
             frozen_norms=self.frozen_norms,
         )
         yield Fit()
         return None
+
+    def _drafts(self, me: Participant, places: dict[str, str]) -> Generator[Request, Any, dict[str, Tensor]]:
+        """What one's layers make of the shared inputs."""
+        taken = yield Tap(self._shared(me), at=list(places.values()))
+        return {name: maps(taken[place]).float() for name, place in places.items()}
 
     def _shared(self, me: Participant) -> Samples:
         """Section III-B: the same inputs for all, in every round."""
@@ -129,14 +131,14 @@ class DraftFed(Method):
         return sorted({*first, *lasts})
 
     @exchange(lambda self, server, sender: Form(facts={"depth": Depth, "labels": list[str | int]}))
-    def depths(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Tells each which convolutions to show, once it is known how deep everyone is."""
         told = {sender: payload.facts for sender, payload in answers}
         labels = one_space({sender: facts["labels"] for sender, facts in told.items()})
         depths = {sender: facts["depth"] for sender, facts in told.items()}
         shown = {sender: self._shown(depth, depths.values()) for sender, depth in depths.items()}
         server.state.update(depths=depths, shown=shown, labels=labels)
-        return {sender: Payload(facts={"shown": numbers}) for sender, numbers in shown.items()}
+        return Each(shown, lambda sender: Payload(facts={"shown": shown[sender]}))
 
     def _shapes_form(self, server: Server, sender: str) -> Form:
         shape = Like((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
@@ -159,7 +161,7 @@ class DraftFed(Method):
             {name: Like((self._rows(server), *shape)) for name, shape in server.state["shapes"][sender].items()}
         )
     )
-    def drafts(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def drafts(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Each one's targets (eq. 4, 6 and 8): the mean of all who show that layer, in its own shape.
 
         All have a first convolution; to a last one contribute those who are as deep or deeper. Participants that want
@@ -178,7 +180,7 @@ class DraftFed(Method):
                     mean.add(aligned(payload[name], shape, pad=self.pad_norm == "n"))
         keys = {key for sender in senders for key in wanted[sender]}
         targets = {key: means[key].result(torch.zeros(rows, *key[1:])) for key in keys}
-        return {sender: Payload({key[0]: targets[key] for key in wanted[sender]}) for sender in senders}
+        return Each(senders, lambda sender: Payload({key[0]: targets[key] for key in wanted[sender]}))
 
     def _rows(self, server: Server) -> int:
         return min(self.samples, server.public_size)

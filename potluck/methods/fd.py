@@ -52,8 +52,15 @@ class FD(Method):
         return None
 
     def round(self, me: Participant) -> Steps:
-        public = me.public
-        assert public is not None
+        assert me.public is not None
+        yield self.training(me, me.public)
+        soft = ((yield Predict(me.public, logits=True)) / self.temperature).softmax(dim=-1).float()
+        reply = yield Exchange("probabilities", Payload({"probabilities": soft}))
+        me.state["soft"] = reply["probabilities"]
+        return None
+
+    def training(self, me: Participant, public: Samples) -> Fit:
+        """Own data, public data as far as they have labels, and what the server last said of them."""
         soft = me.state.get("soft")
         sets = [me.data.with_targets(soft=torch.zeros(len(me.data), len(me.labels)))]
         if public.labelled:
@@ -61,16 +68,12 @@ class FD(Method):
         if soft is not None:
             sets.append(public.inputs().with_targets(soft=soft))
         plan = me.plan.but(epochs=self.first_epochs if soft is None else self.epochs)
-        yield Fit(
+        return Fit(
             hard_and_soft,
             on=Samples.concat(sets),
             given={"temperature": self.temperature},
             plan=plan if soft is None else plan.but(lr=self.distill_lr),
         )
-        logits = yield Predict(public, logits=True)
-        answer = Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
-        me.state["soft"] = (yield Exchange("probabilities", answer))["probabilities"]
-        return None
 
     @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from potluck.method import Needs, Steps, exchange
@@ -39,11 +40,11 @@ class FedAvg(WeightSharing):
         return Fit()
 
     @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender]))
-    def weights(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """w ← Σ (n_k / n) w_k, over those who took part."""
         merge, senders = Merge(self, server), []
         for sender, payload in answers:
             merge.add(sender, payload.tensors)
             senders.append(sender)
         merge.finish()
-        return {sender: self.reply(server, sender) for sender in senders}
+        return self.replies(server, senders)

@@ -68,6 +68,13 @@ class FedIN(WeightSharing):
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)
+        yield self.training(me)
+        self.take(me, (yield Exchange("update", Payload({**(yield from self._pairs(me)), **self.shared(me)}))))
+        me.state["round"] = me.round
+        return None
+
+    def training(self, me: Participant) -> Fit:
+        """The local training, and from the second round on IN training with it."""
         parts, features = me.parts, me.state.get("features")
         given = {
             "parts": {"extractor": parts.extractor, "intermediate": parts.intermediate, "classifier": parts.classifier},
@@ -79,19 +86,16 @@ class FedIN(WeightSharing):
         shapes = me.state["shapes"]
         draws = {"noise in": tuple(shapes[0]), "noise out": tuple(shapes[1])} if self.noise else {}
         if features is None:
-            yield Fit(local, given=given, draws=draws)
-        elif self.alleviation == "simplified":
-            yield Fit(simplified, given=given, draws=draws)
-        else:
-            rule = exact if self.alleviation == "exact" else None
-            yield Fit([local, intermediate], given=given, draws=draws, rule=rule)
-        pairs = (yield from self._pairs(me)) if self.intermediate else {}
-        self.take(me, (yield Exchange("update", Payload({**self.shared(me), **pairs}))))
-        me.state["round"] = me.round
-        return None
+            return Fit(local, given=given, draws=draws)
+        if self.alleviation == "simplified":
+            return Fit(simplified, given=given, draws=draws)
+        rule = exact if self.alleviation == "exact" else None
+        return Fit([local, intermediate], given=given, draws=draws, rule=rule)
 
     def _pairs(self, me: Participant) -> Generator[Request, Any, dict[str, Tensor]]:
         """One batch of own samples as (s_in, s_out), noised as in the forward pass (eq. 4 and 5, section 4.3)."""
+        if not self.intermediate:
+            return {}
         draw, parts = me.generator("pairs"), me.parts
         rows = torch.randperm(len(me.data), generator=draw)[: self.pairs]
         entering, leaving = parts.extractor[-1], parts.intermediate[-1]
@@ -118,7 +122,7 @@ class FedIN(WeightSharing):
     @exchange(
         lambda self, server, sender: form_of(server.state["layouts"][sender], more=self.pair_form(server, sender))
     )
-    def update(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that came up."""
         merge, drawn, senders = Merge(self, server), Drawn(self.pairs), []
         for sender, payload in answers:
@@ -129,7 +133,7 @@ class FedIN(WeightSharing):
                 drawn.add(str(server.state["shapes"][sender]), payload[IN], payload[OUT], draw)
         merge.finish()
         server.state["pairs"] = drawn.batches()
-        return {sender: self.reply(server, sender) for sender in senders}
+        return self.replies(server, senders)
 
     def reply(self, server: Server, sender: str) -> Payload:
         pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})

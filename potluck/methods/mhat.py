@@ -7,16 +7,18 @@ from typing import Any
 
 import torch
 from pydantic import Field, field_validator
+from torch import Tensor
 
 from potluck.labels import UNLABELLED
+from potluck.learners.net import Net
 from potluck.method import ServerSteps, exchange
 from potluck.methods.fd import FD, probabilities_form
 from potluck.models import MODELS
-from potluck.objectives import hard_and_soft
+from potluck.objectives import Given, hard_and_soft
 from potluck.payload import Payload
 from potluck.plan import Plan
 from potluck.requests import Fit, Predict
-from potluck.samples import Samples
+from potluck.samples import Batch, Samples
 from potluck.server import Answers, Server
 
 
@@ -54,17 +56,27 @@ class MHAT(FD):
         learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
         # By name: the order in which answers come must not decide which samples meet in a batch.
         told = sorted(answers, key=lambda answer: answer[0])
-        sets = [public.inputs().with_targets(soft=payload["probabilities"]) for _, payload in told]
+        # X is the same in all of them: unless a plan changes each batch, samples say where in X they stand.
+        plan, copied = self.server_plan, self.server_plan.augment is not None
+        x = public.x if copied else torch.arange(len(public))
+        sets = [Samples({"x": x, "soft": payload["probabilities"]}) for _, payload in told]
         if public.labelled:
-            sets.append(public.with_targets(soft=torch.zeros_like(sets[0].columns["soft"])))
+            sets.append(Samples({"x": x, "y": public.y, "soft": torch.zeros_like(sets[0].columns["soft"])}))
         else:
             sets = [part.with_targets(y=torch.full((len(part),), UNLABELLED)) for part in sets]
         yield Fit(
-            hard_and_soft,
+            hard_and_soft if copied else looked_up,
             on=Samples.concat(sets),
-            given={"temperature": self.temperature},
-            plan=self.server_plan,
+            given={"temperature": self.temperature} | ({} if copied else {"public": public.x, "plan": plan}),
+            plan=plan if copied else plan.model_copy(update={"transform": None}),
             learner=learner,
         )
         logits = yield Predict(public, logits=True, plan=self.server_plan, learner=learner)
         return Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
+
+
+def looked_up(net: Net, batch: Batch, given: Given) -> Tensor:
+    """``hard_and_soft`` of public samples that are known by their place."""
+    dtype = next(iter(net.parameters.values())).dtype
+    x = given["plan"].inputs(given["public"][batch["x"]], dtype)
+    return hard_and_soft(net, {**batch, "x": x}, given)

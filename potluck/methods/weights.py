@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt
@@ -20,7 +20,7 @@ from potluck.methods.windows import WindowMean
 from potluck.participant import Participant
 from potluck.payload import Form, Like, Payload, dtype_named
 from potluck.requests import Exchange, Request
-from potluck.server import Answers, Server
+from potluck.server import Answers, Each, Server
 
 
 def _entry(told: list[str | int]) -> list[str | int]:
@@ -58,11 +58,10 @@ class WeightSharing(Method):
     }
 
     def join(self, me: Participant) -> Steps:
-        mine = self.shared(me)
-        facts = {"samples": len(me.data), "layout": layout_of(mine)}
-        reply = yield Exchange("greet", Payload(facts=facts))
-        start = Payload({name: mine[name] for name in reply.facts["send"]})
-        self.take(me, (yield Exchange("start", start)))
+        facts = {"samples": len(me.data), "layout": layout_of(self.shared(me))}
+        send = (yield Exchange("greet", Payload(facts=facts))).facts["send"]
+        # Nothing large is in a variable while others are waited for: it would stay in memory for all of them.
+        self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
         me.state["round"] = 0
         return None
 
@@ -86,43 +85,61 @@ class WeightSharing(Method):
     def key(self, layout: Layout, name: str) -> str:
         """Entries of one key are averaged."""
         alike = layout[name] if self.aggregation == "layerwise" else layout
-        return f"{name} {hashlib.sha256(json.dumps(alike).encode()).hexdigest()[:16]}"
+        return f"{name} {hashlib.sha256(_text(alike).encode()).hexdigest()[:16]}"
+
+    def keys(self, server: Server, sender: str) -> dict[str, str]:
+        """The key of each of a participant's entries; worked out once for each layout."""
+        layout = server.state["layouts"][sender]
+        known: dict[int, tuple[Layout, dict[str, str]]] = server.memo.setdefault("keys", {})
+        if id(layout) not in known:  # the layout is kept beside its keys, so that its id stays its own
+            known[id(layout)] = (layout, {name: self.key(layout, name) for name in layout})
+        return known[id(layout)][1]
 
     @exchange(lambda self, server, sender: Form(facts={"samples": PositiveInt, "layout": Layout}))
-    def greet(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Notes how much data and which entries each has, and asks one owner of each for its first values."""
-        facts = {sender: payload.facts for sender, payload in answers}
-        samples, layouts = server.state.setdefault("samples", {}), server.state.setdefault("layouts", {})
-        first = min(layouts or facts)
-        samples.update({sender: fact["samples"] for sender, fact in facts.items()})
-        layouts.update({sender: fact["layout"] for sender, fact in facts.items()})
-        send: dict[str, list[str]] = {sender: [] for sender in facts}
+        layouts = Layouts(server.state.get("layouts"))  # of those who joined before, if any
+        first = min(layouts.told, default=None)
+        samples: dict[str, int] = {}
+        for sender, payload in answers:
+            samples[sender] = payload.facts["samples"]
+            layouts.add(sender, payload.facts["layout"])
+        first = first or min(samples)
+        if self.aggregation == "whole":
+            odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
+            if odd:
+                raise MisfitError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
+        server.state.setdefault("samples", {}).update(samples)
+        server.state["layouts"] = layouts.told
+        send: dict[str, list[str]] = {}
         seen = set(server.state.setdefault("global", {}))
-        for sender in sorted(facts):
-            layout = layouts[sender]
-            if self.aggregation == "whole" and layout != layouts[first]:
-                raise MisfitError(f"{sender}'s model differs in shape from {first}'s; expected the same.")
-            send[sender] = [name for name in layout if self.key(layout, name) not in seen]
-            seen.update(self.key(layout, name) for name in layout)
+        for sender in sorted(samples):
+            keys = self.keys(server, sender)
+            send[sender] = [name for name, key in keys.items() if key not in seen]
+            seen.update(keys.values())
         server.state["send"] = send
-        return {sender: Payload(facts={"send": names}) for sender, names in send.items()}
+        return Each(send, lambda sender: Payload(facts={"send": send[sender]}))
 
     @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender], server.state["send"][sender]))
-    def start(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Hands the first values to everyone."""
         senders = []
         for sender, payload in answers:
-            layout = server.state["layouts"][sender]
-            server.state["global"].update({self.key(layout, name): entry for name, entry in payload.tensors.items()})
+            keys = self.keys(server, sender)
+            server.state["global"].update({keys[name]: entry for name, entry in payload.tensors.items()})
             senders.append(sender)
         if refused := sorted(name for name, send in server.state["send"].items() if send and name not in senders):
             raise MisfitError(f"{refused[0]} was to give the weights to start from, but they were refused.")
-        return {sender: Payload(self.entries(server, sender)) for sender in senders}
+        return Each(senders, lambda sender: Payload(self.entries(server, sender)))
 
     @exchange(lambda self, server, sender: Form())
-    def fetch(self, server: Server, answers: Answers) -> dict[str, Payload]:
+    def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Hands what there is by now to whoever sat out."""
-        return {sender: self.reply(server, sender) for sender, _ in answers}
+        return self.replies(server, [sender for sender, _ in answers])
+
+    def replies(self, server: Server, senders: Iterable[str]) -> Mapping[str, Payload]:
+        """What each of them is told."""
+        return Each(senders, lambda sender: self.reply(server, sender))
 
     def reply(self, server: Server, sender: str) -> Payload:
         """What a participant is told at the end of a round."""
@@ -130,8 +147,7 @@ class WeightSharing(Method):
 
     def entries(self, server: Server, sender: str) -> dict[str, Tensor]:
         """The current values of a participant's entries."""
-        layout = server.state["layouts"][sender]
-        return {name: server.state["global"][self.key(layout, name)] for name in layout}
+        return {name: server.state["global"][key] for name, key in self.keys(server, sender).items()}
 
 
 class Merge:
@@ -139,20 +155,41 @@ class Merge:
 
     def __init__(self, method: WeightSharing, server: Server) -> None:
         self._method, self._server = method, server
+        server.state["layouts"] = Layouts(server.state["layouts"]).told  # from a checkpoint comes one for each
         self._means = {key: WindowMean(entry.shape) for key, entry in server.state["global"].items()}
 
     def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
         """Merges one participant's entries: w ← Σ (n_k / n) w_k."""
-        state = self._server.state
-        samples = state["samples"][sender] if self._method.weighting == "samples" else 1
-        for name in state["layouts"][sender]:
-            key = self._method.key(state["layouts"][sender], name)
+        samples = self._server.state["samples"][sender] if self._method.weighting == "samples" else 1
+        for name, key in self._method.keys(self._server, sender).items():
             self._means[key].add(tensors[name], samples * self._server.credibility[sender])
 
     def finish(self) -> None:
         """Puts the means in the place of the old values; what nobody sent stays."""
         old = self._server.state["global"]
         self._server.state["global"] = {key: mean.result(old[key]) for key, mean in self._means.items()}
+
+
+class Layouts:
+    """Who told which layout. Equal ones are one object: a thousand networks of one architecture have one layout."""
+
+    def __init__(self, told: Mapping[str, Layout] | None = None) -> None:
+        self.told: dict[str, Layout] = {}
+        self._known: dict[str, Layout] = {}
+        self._ids: set[int] = set()
+        for sender, layout in (told or {}).items():
+            self.add(sender, layout)
+
+    def add(self, sender: str, layout: Layout) -> None:
+        """Notes one participant's layout."""
+        if id(layout) not in self._ids:
+            layout = self._known.setdefault(_text(layout), layout)
+            self._ids.add(id(layout))
+        self.told[sender] = layout
+
+
+def _text(layout: Any) -> str:
+    return json.dumps(layout, sort_keys=True)
 
 
 def layout_of(entries: Mapping[str, Tensor]) -> Layout:

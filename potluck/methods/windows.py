@@ -7,7 +7,8 @@ contributions that cover it; a position nobody covers keeps its old value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ from torch import Tensor
 
 Place = Sequence[int | Tensor]
 """For each dimension where a window begins, or, if it has gaps or wraps round, its positions, no two the same."""
+
+BLOCK = 2**18
+"""How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
 
 
 def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
@@ -27,23 +31,102 @@ def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
 
 
 class WindowMean:
-    """A running mean over one tensor: contributions are merged as they come and need not be kept."""
+    """A running mean over one tensor: contributions are merged as they come and need not be kept.
+
+    Sums are in float64, so that the order of the contributions makes no difference that shows. Weights are kept as
+    coarsely as the contributions allow: one for the whole, one for each row of a window that is alike in all rows, and
+    one for each position only where there are masks or positions in other dimensions than the first.
+    """
 
     def __init__(self, shape: Sequence[int]) -> None:
-        self._sum = torch.zeros(tuple(shape), dtype=torch.float64)
-        self._weight = torch.zeros(tuple(shape), dtype=torch.float64)
+        self._shape = tuple(shape)
+        self._sum: Tensor | None = None
+        self._whole = 0.0
+        self._rows: dict[tuple[tuple[int, int], ...], Tensor] = {}
+        self._each: Tensor | None = None
 
     def add(self, value: Tensor, weight: float = 1.0, at: Place | None = None, mask: Tensor | None = None) -> None:
         """Merges one contribution."""
-        place = window(at or [0] * value.ndim, value.shape)
+        if self._sum is None:
+            self._sum = torch.zeros(self._shape, dtype=torch.float64)
+        place = [0] * value.ndim if at is None else at
+        starts = [position for position in place if isinstance(position, int)]
+        if mask is None and value.shape == self._shape and len(starts) == value.ndim:
+            self._whole += weight
+            if value.numel() <= BLOCK:
+                self._sum.add_(value.to(torch.float64), alpha=weight)
+            else:
+                _add_rows(self._sum.view(-1), value.reshape(-1), weight, 0)
+        elif mask is None and len(starts) >= value.ndim - isinstance(place[0], Tensor):
+            key = tuple(zip(starts[-value.ndim + 1 :] if value.ndim > 1 else (), value.shape[1:], strict=True))
+            if key not in self._rows:
+                self._rows[key] = torch.zeros(self._shape[0], dtype=torch.float64)
+            _add_rows(self._rows[key], torch.ones((), dtype=torch.float64).expand(len(value)), weight, place[0])
+            _add_rows(_narrow(self._sum, key), value, weight, place[0])
+        else:
+            self._add_each(self._sum, value, weight, place, mask)
+
+    def _add_each(self, total: Tensor, value: Tensor, weight: float, at: Place, mask: Tensor | None) -> None:
+        if self._each is None:
+            self._each = torch.zeros(self._shape, dtype=torch.float64)
+        place = window(at, value.shape)
         share = weight if mask is None else mask.to(torch.float64) * weight
-        self._sum[place] += value.to(torch.float64) * share
-        self._weight[place] += share
+        total[place] += value.to(torch.float64) * share
+        self._each[place] += share
 
     def result(self, old: Tensor) -> Tensor:
         """The mean where anything was added, the old value elsewhere, in the old value's type."""
-        covered = self._weight > 0
-        mean = self._sum / self._weight.where(covered, 1.0)
-        if not old.is_floating_point():
-            mean = mean.round()
-        return torch.where(covered, mean, old.to(torch.float64)).to(old.dtype)
+        found = old.clone(memory_format=torch.contiguous_format)
+        if self._sum is None:
+            return found
+        # Rows matter only where weights go by row: else all is one long row of values, cut into even blocks.
+        total, into = (self._sum, found) if self._rows else (self._sum.view(-1), found.view(-1))
+        for rows in _blocks(total):
+            weight = self._weights(rows)
+            covered, mean = weight > 0, total[rows] / weight
+            mean = mean if old.is_floating_point() else mean.round()
+            into[rows] = mean if bool(covered.all()) else torch.where(covered, mean, into[rows])
+        return found
+
+    def _weights(self, rows: slice) -> Tensor:
+        """The weights of some rows: in a shape that broadcasts to them, the smallest that tells all."""
+        if not self._rows:
+            each = torch.zeros(1, dtype=torch.float64) if self._each is None else self._each.view(-1)[rows]
+            return each + self._whole
+        by_row = {key: weights[rows].reshape(-1, *[1] * (len(self._shape) - 1)) for key, weights in self._rows.items()}
+        whole = tuple((0, length) for length in self._shape[1:])
+        if self._each is None and set(by_row) == {whole}:
+            return by_row[whole] + self._whole
+        painted = torch.zeros(rows.stop - rows.start, *self._shape[1:], dtype=torch.float64)
+        if self._each is not None:
+            painted += self._each[rows]
+        for key, weights in by_row.items():
+            _narrow(painted, key).add_(weights)
+        return painted.add_(self._whole)
+
+
+def _narrow(whole: Tensor, key: Sequence[tuple[int, int]]) -> Tensor:
+    """The part of a tensor that lies in a window of all dimensions but the first."""
+    for dimension, (start, length) in enumerate(key, start=1):
+        if length != whole.shape[dimension]:
+            whole = whole.narrow(dimension, start, length)
+    return whole
+
+
+def _add_rows(total: Tensor, value: Tensor, weight: float, at: int | Tensor) -> None:
+    """Adds weight · value to some rows of a sum, from ``at`` on or at those positions, a block at a time."""
+    if value.numel() > BLOCK and len(value) > 1:
+        for rows in _blocks(value):
+            _add_rows(total, value[rows], weight, at[rows] if isinstance(at, Tensor) else at + rows.start)
+    elif isinstance(at, Tensor):
+        total.index_add_(0, at, value.to(torch.float64), alpha=weight)
+    else:
+        total[at : at + len(value)].add_(value.to(torch.float64), alpha=weight)
+
+
+def _blocks(tensor: Tensor) -> Iterator[slice]:
+    """Slices of the first dimension, each of about a block's size."""
+    count = len(tensor)
+    size = max(1, BLOCK // max(1, math.prod(tensor.shape[1:])))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

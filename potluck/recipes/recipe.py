@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
 from potluck.engines import make_engine, pick_device
+from potluck.engines.precision import Precision
 from potluck.errors import PotluckError
 from potluck.federation import Federation
 from potluck.labels import Label
@@ -121,8 +122,11 @@ class Recipe(Part):
     seed: Whole = 0
     engine: str = "auto"
     device: str = "auto"
+    precision: Precision = "torch"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
+    wave: Whole | None = Field(None, ge=1)
+    at_rest: Literal["memory", "disk"] = "memory"
     checkpoint_every: Whole = Field(1, ge=1)
 
     _origin: Origin = PrivateAttr(default=Origin())

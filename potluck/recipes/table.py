@@ -53,8 +53,11 @@ class Table:
             seed=recipe.seed,
             engine=engine,
             device=recipe.device,
+            precision=recipe.precision,
             participation=recipe.participation,
             keep_optimizer=recipe.keep_optimizer,
+            wave=recipe.wave,
+            at_rest=recipe.at_rest,
         )
         federation.made_from = recipe.model_dump(mode="json", fallback=str)
         return federation

@@ -1,7 +1,8 @@
 """Checkpoints: written whole or not at all, checked before they are used, never unpickled.
 
 One is a folder with ``tensors.safetensors``, ``state.json`` and ``manifest.json``, which holds the checksums of the
-others and what federation it belongs to. It is written under another name and renamed when complete.
+others and what federation it belongs to. What is not to be in memory at once, such as the state of all participants,
+is in files of its own, some of it in each. The folder is written under another name and renamed when complete.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from potluck.errors import PotluckError
-from potluck.runs.state import pack, unpack
+from potluck.runs.state import pack, read, save, unpack
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
+SHARD = 32
+"""How many entries of a mapping go into one file."""
 KEPT = 2
 """How many checkpoints stay on disk: the newest, and one to fall back to."""
 
@@ -39,19 +43,25 @@ class DamagedError(CheckpointError):
 
 
 def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> None:
-    """Adds the checkpoint of one round, and lets the oldest go."""
-    tensors, skeleton = pack(state)
+    """Adds the checkpoint of one round, and lets the oldest go.
+
+    A mapping in the state that is no dict makes its entries when asked for: these are written a few at a time.
+    """
     target, draft = folder / f"round-{round:08d}", folder / "unfinished"
     for leftover in (draft, target):
         shutil.rmtree(leftover, ignore_errors=True)
     draft.mkdir(parents=True)
+    long = {key: part for key, part in state.items() if isinstance(part, Mapping) and not isinstance(part, dict)}
+    shards = {key: _write_shards(draft, key, part) for key, part in long.items()}
+    tensors, skeleton = pack({**state, **shards})
     save_file(tensors, draft / "tensors.safetensors")
     (draft / "state.json").write_text(json.dumps(skeleton, allow_nan=False))
     manifest = {
         "format": FORMAT,
         "round": round,
         "federation": fingerprint,
-        "sha256": {name: _checksum(draft / name) for name in ("state.json", "tensors.safetensors")},
+        "in shards": list(shards),
+        "sha256": {path.name: _checksum(path) for path in sorted(draft.iterdir())},
     }
     (draft / "manifest.json").write_text(json.dumps({**manifest, "own sha256": _digest(manifest)}, indent=1))
     for path in (*draft.iterdir(), draft):
@@ -60,6 +70,39 @@ def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> Non
     sync(folder)
     for old in _stored(folder)[:-KEPT]:
         shutil.rmtree(old)
+
+
+def _write_shards(folder: Path, key: str, part: Mapping[str, Any]) -> list[list[str]]:
+    """Writes the entries of a mapping, a few to each file, and returns their names, file by file."""
+    names = list(part)
+    shards = [names[start : start + SHARD] for start in range(0, len(names), SHARD)]
+    for number, shard in enumerate(shards):
+        save(_shard(folder, key, number), {name: part[name] for name in shard})
+    return shards
+
+
+def _shard(folder: Path, key: str, number: int) -> Path:
+    return folder / f"{key}-{number:05d}.safetensors"
+
+
+class Shards(Mapping[str, Any]):
+    """Entries that are read when asked for, one file of them at a time."""
+
+    def __init__(self, folder: Path, key: str, shards: list[list[str]]) -> None:
+        self._files = {name: _shard(folder, key, number) for number, shard in enumerate(shards) for name in shard}
+        self._open: tuple[Path | None, dict[str, Any]] = (None, {})
+
+    def __getitem__(self, name: str) -> Any:
+        if self._files[name] != self._open[0]:
+            self._open = (None, {})  # its memory first
+            self._open = (self._files[name], read(self._files[name]))
+        return self._open[1][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
 
 
 def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | None:
@@ -116,12 +159,13 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
             f"Checkpoint {path} belongs to another federation: {', '.join(different)} differ. "
             f"Resume with the settings and data it was started with, or choose another folder."
         )
-    for name in ("state.json", "tensors.safetensors"):
+    for name in {"state.json", "tensors.safetensors", *sums}:
         if not (path / name).is_file() or _checksum(path / name) != sums.get(name):
             raise DamagedError(f"Checkpoint {path.name} is damaged: {name} is not what was written.")
     try:
         tensors = load_file(path / "tensors.safetensors")
-        return number, unpack(tensors, json.loads((path / "state.json").read_text()))
+        state = unpack(tensors, json.loads((path / "state.json").read_text()))
+        return number, {**state, **{key: Shards(path, key, state[key]) for key in manifest["in shards"]}}
     except (SafetensorError, ValueError, KeyError) as error:
         raise DamagedError(f"Checkpoint {path.name} is damaged: {error}.") from error
 

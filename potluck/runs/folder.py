@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,8 @@ class RunFolder:
         """Adds a checkpoint."""
         checkpoint.write(self.checkpoints, round, state, fingerprint)
 
-    def finish(self, history: History) -> None:
-        """Writes how the run stands."""
+    def finish(self, history: History, seconds: Mapping[str, float]) -> None:
+        """Writes how the run stands, and, where it was timed, the seconds of each phase of it."""
         up, down = history.bytes()
         summary = {
             "rounds": history.rounds,
@@ -93,6 +94,7 @@ class RunFolder:
             "bytes_down": down,
             "seconds": sum(row["seconds"] for row in history.rows()),
             "best_chosen_on_test": {"round": history.best.round, "accuracy": history.best.accuracy},
+            **({"profile": dict(seconds)} if seconds else {}),
         }
         self._write("summary.json", summary)
 

@@ -6,8 +6,10 @@ import hashlib
 import json
 import platform
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -29,6 +31,7 @@ def settings_of(federation: Federation) -> dict[str, Any]:
         "seed": federation.seed,
         "engine": type(federation.engine).__name__.lower(),
         "device": str(federation.engine.device),
+        "precision": federation.engine.precision,
         "participation": federation.participation,
         "keep_optimizer": federation.keep_optimizer,
         "public_samples": federation.server.public_size,
@@ -43,12 +46,10 @@ def settings_of(federation: Federation) -> dict[str, Any]:
 def fingerprint(federation: Federation) -> Fingerprint:
     """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
     settings = settings_of(federation)
-    names = ("method", "seed", "participation", "keep_optimizer", "participants")
+    names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
-    data = [p.data for p in federation.participants.values() if p.here]
-    tests = [test for _, test in federation._tests.values() if test is not None]
-    found["participants' data"] = _samples(data)
-    found["test data"] = _samples(tests)
+    found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.here)
+    found["test data"] = _samples(test for _, test in federation._tests.values() if test is not None)
     found["public data"] = _samples([federation.server.public] if federation.server.public else [])
     return found
 
@@ -101,13 +102,19 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _samples(parts: list[Samples]) -> str:
-    digest = hashlib.sha256()
+def _samples(parts: Iterable[Samples]) -> str:
+    """A checksum of all of them. What many share is read once, and what nobody holds any more is let go."""
+    whole = hashlib.sha256()
+    known: WeakKeyDictionary[Samples, bytes] = WeakKeyDictionary()
     for part in parts:
-        for name, column in sorted(part.columns.items()):
-            digest.update(f"{name} {tuple(column.shape)} {column.dtype}".encode())
-            digest.update(column.contiguous().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+        if part not in known:
+            digest = hashlib.sha256()
+            for name, column in sorted(part.columns.items()):
+                digest.update(f"{name} {tuple(column.shape)} {column.dtype}".encode())
+                digest.update(column.contiguous().view(torch.uint8).numpy().data)
+            known[part] = digest.digest()
+        whole.update(known[part])
+    return whole.hexdigest()
 
 
 def _text(text: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from potluck.errors import PotluckError
@@ -61,3 +65,16 @@ def unpack(tensors: dict[str, Tensor], skeleton: Any) -> Any:
         return {key: unpack(tensors, item) for key, item in content.items()}
     items = [unpack(tensors, item) for item in content]
     return items if kind == "list" else tuple(items)
+
+
+def save(path: Path, state: Any) -> None:
+    """Writes state to one file: its tensors, and the JSON that says where each belongs as one more of them."""
+    tensors, skeleton = pack(state)
+    text = torch.frombuffer(bytearray(json.dumps(skeleton, allow_nan=False).encode()), dtype=torch.uint8)
+    save_file({**tensors, "skeleton": text}, path)
+
+
+def read(path: Path) -> Any:
+    """Reads what ``save`` wrote. The file is not mapped: it may be written anew while its tensors are in use."""
+    tensors = load(path.read_bytes())
+    return unpack(tensors, json.loads(tensors.pop("skeleton").numpy().tobytes()))

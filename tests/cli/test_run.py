@@ -44,6 +44,22 @@ def test_options_stand_above_the_file(here):
     assert {row["round"] for row in rows(here / "kept")} == {1}
 
 
+def test_where_the_time_went(here):
+    shown = potluck("run", write(here), "--profile").stdout
+    assert "where the time went" in shown
+    profile = json.loads((here / "runs/small-3/summary.json").read_text())["profile"]
+    assert {"train", "predict", "merge", "evaluate", "checkpoint"} <= set(profile)
+    assert all(f"{seconds:.2f}" in shown for seconds in profile.values())
+    potluck("run", here / "small.toml", "--out", "plain")
+    assert "profile" not in json.loads((here / "plain/summary.json").read_text())
+
+
+def test_waves_and_disk_change_nothing(here):
+    potluck("run", write(here), "--out", "memory")
+    potluck("run", here / "small.toml", "--out", "disk", "--set", "at_rest=disk", "--set", "wave=2")
+    agree(rows(here / "memory"), rows(here / "disk"), 0)
+
+
 def test_the_seed_decides(here):
     path = write(here)
     for out, seed in (("a", 3), ("b", 4), ("c", 3)):

@@ -14,6 +14,10 @@ from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participant
 PUBLIC = made_data(50, 90)
 TEST = made_data(60, 91)
 
+EQUAL = 1e-6 if torch.cuda.is_available() else 1e-10
+"""How near float64 histories must be. GPUs sum up in varying orders, and some methods send float32, or train a
+server's model in it, where the last bit of a float64 may decide how a number is rounded."""
+
 METHODS_TO_TRY = [
     Local(),
     FedAvg(),
@@ -70,18 +74,18 @@ def test_float64_histories_are_equal(method, models):
     models = fitting(method, models)
     serial, serial_people = play(method, models(), "serial")
     batched, batched_people = play(method, models(), "batched")
-    agree(serial, batched, 1e-10)
-    weights_agree(serial_people, batched_people, 1e-10)
+    agree(serial, batched, EQUAL)
+    weights_agree(serial_people, batched_people, EQUAL)
 
 
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
 def test_float32_histories_are_close(method):
     rows = []
     for engine in ("serial", "batched"):
-        found, _ = play(method, fitting(method, alike)(torch.float32), engine, dtype="float32")
+        models = fitting(method, alike)(torch.float32)
+        found, _ = play(method, models, engine, dtype="float32", precision="float32")
         rows.append(found)
     for mine, other in zip(*rows, strict=True):
-        # On a GPU convolutions in float32 are rounded to TF32, as is PyTorch's way.
         assert mine["loss"] == pytest.approx(other["loss"], rel=2e-2 if torch.cuda.is_available() else 1e-3)
         assert mine["bytes_up"] == other["bytes_up"]
 
@@ -97,7 +101,7 @@ def test_the_order_of_the_participants_changes_nothing(method, engine):
     forward, _ = play(method, models(), engine)
     backward, _ = play(method, models(), engine, reverse=True)
     by_name = sorted(backward, key=lambda row: (row["round"], row["participant"]))
-    agree(forward, by_name, 1e-12)
+    agree(forward, by_name, max(1e-12, EQUAL / 100))
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
@@ -117,7 +121,7 @@ def test_partial_participation_agrees(method, share):
     """Those who sat out come to other exchanges first; whoever runs them, they meet again."""
     models = fitting(method, alike)
     runs = [play(method, models(), engine, rounds=4, participation=share)[0] for engine in ("serial", "batched")]
-    agree(runs[0], runs[1], 1e-9)
+    agree(runs[0], runs[1], 10 * EQUAL)
     took = {sum(row["took_part"] for row in runs[0] if row["round"] == number) for number in range(1, 5)}
     assert took == {round(5 * share)}
 
@@ -128,7 +132,7 @@ def test_estimators_and_networks_share_a_table():
         federation = potluck.Federation(people, CoFED(), public=PUBLIC[0], test=TEST, engine=engine)
         return federation.run(1).rows()
 
-    agree(rows("serial"), rows("batched"), 1e-10)
+    agree(rows("serial"), rows("batched"), EQUAL)
 
 
 def test_dropout_agrees_statistically():

@@ -28,7 +28,7 @@ def test_steps_and_memory_are_torchs(plan):
         gradient = torch.randn(3, 4, dtype=torch.float64)
         parameter.grad = gradient.clone()
         theirs.step()
-        advance(plan, ours, gradient.unsqueeze(0), moments, lr)
+        advance(plan, {"w": ours}, {"w": gradient.unsqueeze(0)}, {"w": moments}, lr)
     torch.testing.assert_close(ours[0], parameter.detach(), rtol=1e-12, atol=1e-12)
     remembered = {name: value for name, value in theirs.state[parameter].items() if value is not None}
     torch.testing.assert_close({n: m[0] for n, m in moments.items()}, remembered, rtol=1e-12, atol=1e-12)

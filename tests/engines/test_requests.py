@@ -7,14 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from potluck.engines import Auto, Batched, Serial, batched
+from potluck.engines import Batched, Serial, batched
+from potluck.engines.training import Training
 from potluck.learners.net import Companion
 from potluck.learners.network import Network
 from potluck.objectives import cross_entropy
 from potluck.plan import Plan
 from potluck.requests import Fit, Job, Predict, Tap
 from potluck.samples import Samples
-from tests.tables import cnn, made_data, mlp
+from tests.tables import cnn, made_data
 
 CPU = torch.device("cpu")
 PLAN = Plan(optimizer="sgd", lr=0.05, momentum=0.9, weight_decay=0.01, epochs=2, batch_size=8)
@@ -190,28 +191,49 @@ def test_what_cannot_be_stacked_runs_alone_and_says_so_once(caplog):
     assert caplog.text.count("cannot be stacked") == 1
 
 
-def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkeypatch):
+def trained_together(monkeypatch):
+    """The sizes of the stacks that are trained from now on."""
     sizes = []
+    load = Training.load
+    monkeypatch.setattr(Training, "load", lambda self, jobs: (sizes.append(len(jobs)), load(self, jobs))[1])
+    return sizes
 
-    def together(self, group):
-        sizes.append(len(group))
-        return [None] * len(group)
 
-    monkeypatch.setattr(Batched, "_answer_together", together)
+def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkeypatch):
+    sizes = trained_together(monkeypatch)
     weight = sum(entry.numel() * entry.element_size() for entry in Network(cnn(0)).tensors().values())
     monkeypatch.setitem(batched.STACK_BYTES, "cpu", 2 * weight)
     Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20, 13, 30, 7)))
     assert sizes == [2, 2]  # and the fifth alone
 
 
-def test_auto_stacks_dense_networks_on_a_cpu_and_leaves_convolutions_alone(monkeypatch):
-    seen = []
-    monkeypatch.setattr(Batched, "_answer_together", lambda self, group: seen.append(group) or [None] * len(group))
+def test_memory_that_does_not_suffice_makes_the_stacks_smaller(monkeypatch, caplog):
+    sizes, load = [], Training.load
 
-    def made(build):
-        return [Job(f"p{i}", Fit(), Network(build(i)), samples(20, i), PLAN, seed=i, round=1) for i in range(3)]
+    def little_memory(self, jobs):
+        sizes.append(len(jobs))
+        if len(jobs) > 2:
+            raise torch.OutOfMemoryError("no memory for more than two")
+        load(self, jobs)
 
-    Auto(CPU).answer(made(cnn))
-    assert seen == []
-    Auto(CPU).answer(made(mlp))
-    assert [len(group) for group in seen] == [3]
+    alone, together, again = (jobs(REQUESTS["cross entropy"], sizes=(20,) * 5) for _ in range(3))
+    Serial(CPU).answer(alone)
+    monkeypatch.setattr(Training, "load", little_memory)
+    engine = Batched(CPU)
+    engine.answer(together)
+    assert sizes == [5, 2, 3, 1, 2]
+    assert "half as many" in caplog.text
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
+    sizes.clear()
+    engine.answer(again)
+    assert max(sizes) == 2, "what did not fit once is not tried again"
+
+
+def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
+    def no_memory(self, jobs):
+        raise torch.OutOfMemoryError("no memory at all")
+
+    monkeypatch.setattr(Training, "load", no_memory)
+    with pytest.raises(torch.OutOfMemoryError, match="at all"):
+        Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))

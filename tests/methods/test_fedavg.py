@@ -101,3 +101,19 @@ def test_together_is_better_than_alone():
         return potluck.Federation(people, method, test=made_data(300, 77), seed=0).run(8).final.accuracy
 
     assert accuracy(FedAvg()) > accuracy(potluck.methods.Local()) + 0.03
+
+
+def test_networks_of_one_architecture_have_one_layout():
+    federation = potluck.Federation(participants([mlp(i) for i in range(4)]), FedAvg(), test=made_data(20, 6))
+    federation.run(1)
+    assert len({id(layout) for layout in federation.server.state["layouts"].values()}) == 1
+
+
+def test_layouts_read_from_a_checkpoint_become_one_again(tmp_path):
+    def table():
+        return potluck.Federation(participants([mlp(i) for i in range(4)]), FedAvg(), test=made_data(20, 6))
+
+    table().run(1, run_dir=tmp_path)
+    resumed = table()
+    resumed.run(2, run_dir=tmp_path, resume=True)
+    assert len({id(layout) for layout in resumed.server.state["layouts"].values()}) == 1

@@ -182,3 +182,16 @@ def test_learning_from_the_others_beats_learning_alone():
     together = accuracy(MHAT(distill_lr=0.5, server_plan=server))
     assert together > accuracy(potluck.methods.Local()) + 0.1
     assert together > accuracy(FD(first_epochs=5, epochs=1, distill_lr=0.5)) - 0.02
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_looking_public_samples_up_equals_copying_them(labelled):
+    """A plan that changes each batch needs copies; one that changes nothing must give what looking up gives."""
+    rows = []
+    for augment in (None, lambda x, generator: x):
+        plan = MHAT().server_plan.but(transform=lambda x: 2 * x).model_copy(update={"augment": augment})
+        public = PUBLIC if labelled else PUBLIC[0]
+        method = MHAT(server_plan=plan, auxiliary=lambda: mlp(9))
+        people = participants([mlp(i) for i in range(3)])
+        rows.append(potluck.Federation(people, method, public=public, test=made_data(20, 61)).run(2).rows())
+    assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]

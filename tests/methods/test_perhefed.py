@@ -12,7 +12,7 @@ from torch import nn, tensor
 
 import potluck
 from potluck.learners.structure import convolutions
-from potluck.methods import FedAvg, Local, PerHeFed
+from potluck.methods import FedAvg, Local, PerHeFed, perhefed
 from potluck.methods.perhefed import LARGEST, STRUCTURE
 from potluck.payload import Payload
 from potluck.server import Server
@@ -554,3 +554,10 @@ def test_learning_together_beats_alone_and_sends_less_than_whole_models(widths, 
     alone = np.mean([played(Local(), seed) for seed in range(3)], axis=0)
     assert together[0] > alone[0] + 0.02
     assert together[1] < bytes_of_whole
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_zeros_of_either_sign_do_not_count(dtype, monkeypatch):
+    monkeypatch.setattr(perhefed, "BLOCK", 4)
+    values = torch.tensor([0.0, -0.0, 1.0, -2.0, 0.0, 3.0, 1e-7]).to(dtype).reshape(7, 1)
+    assert perhefed._nonzero(values) == 4

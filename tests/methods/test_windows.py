@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import tensor
 
+from potluck.methods import windows
 from potluck.methods.windows import WindowMean, window
 
 
@@ -76,3 +78,59 @@ def test_counters_stay_whole_numbers():
     found = mean(tensor(0), (3, 1, None, None), (6, 1, None, None))
     assert found.dtype == torch.int64
     assert found.item() == 4
+
+
+def plainly(old, contributions):
+    """The same mean, one position after the other."""
+    sums, weights = torch.zeros(old.shape, dtype=torch.float64), torch.zeros(old.shape, dtype=torch.float64)
+    for value, weight, at, mask in contributions:
+        place = window([0] * value.ndim if at is None else at, value.shape)
+        share = weight * (torch.ones(value.shape) if mask is None else mask).double()
+        sums[place] += value.double() * share
+        weights[place] += share
+    return torch.where(weights > 0, sums / weights.where(weights > 0, 1.0), old.double()).to(old.dtype)
+
+
+def drawn(kind, draw, whole=(7, 5, 3)):
+    """A contribution: all of it, some rows of all or of a part of it, a part, a masked part, positions anywhere."""
+    rows = torch.randperm(7, generator=draw)[:3]
+    shape, at, mask = {
+        "whole": (whole, None, None),
+        "rows": ((3, 5, 3), [rows, 0, 0], None),
+        "rows of a part": ((3, 2, 3), [rows, 1, 0], None),
+        "part": ((4, 5, 2), [2, 0, 1], None),
+        "corner": ((4, 2, 2), None, None),
+        "masked": ((4, 5, 2), [2, 0, 1], torch.rand(4, 5, 2, generator=draw) < 0.5),
+        "positions": ((3, 2, 3), [rows, tensor([4, 0]), 0], None),
+    }[kind]
+    return torch.randn(shape, generator=draw), float(torch.randint(0, 4, (), generator=draw)), at, mask
+
+
+KINDS = ["whole", "rows", "rows of a part", "part", "corner", "masked", "positions"]
+
+
+@pytest.mark.parametrize("block", [1, 10, 10_000])
+@pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [KINDS, ["rows", "whole"], ["part", "corner"]], ids=str)
+def test_any_mixture_of_windows_is_what_it_is_one_position_after_the_other(kinds, block, monkeypatch):
+    monkeypatch.setattr(windows, "BLOCK", block)
+    draw = torch.Generator().manual_seed(len(kinds) + block)
+    contributions = [drawn(kind, draw) for _ in range(5) for kind in kinds]
+    old = torch.randn(7, 5, 3, generator=draw)
+    for order in (contributions, contributions[::-1]):
+        merged = WindowMean(old.shape)
+        for contribution in order:
+            merged.add(*contribution)
+        torch.testing.assert_close(merged.result(old), plainly(old, contributions), rtol=1e-6, atol=1e-7)
+        exact = merged.result(old.double())
+        torch.testing.assert_close(exact, plainly(old.double(), contributions), rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_added_leaves_a_copy_of_the_old_value():
+    old = torch.ones(3)
+    found = WindowMean(old.shape).result(old)
+    assert found.equal(old)
+    assert found.data_ptr() != old.data_ptr()
+
+
+def test_a_contribution_that_counts_nothing_changes_nothing():
+    torch.testing.assert_close(mean(torch.full((2,), 9.0), ([1.0, 2.0], 0, None, None)), torch.full((2,), 9.0))

@@ -37,8 +37,11 @@ def test_the_engines_agree(here):
 
 def test_settings_reach_the_federation(here):
     changes = ("participation=0.5", "keep_optimizer=true", "device=cpu", "engine=serial", "participants.tree.weight=3")
-    federation = read_text(here, SMALL, *changes, "participants.net.validation=0.2").federation()
+    changes += ("participants.net.validation=0.2", "wave=2", "at_rest=disk")
+    federation = read_text(here, SMALL, *changes).federation()
     assert (federation.seed, federation.participation, federation.keep_optimizer) == (3, 0.5, True)
+    assert federation.engine.asked_wave == 2
+    assert federation.participants["net1"].rests is not None
     assert type(federation.engine).__name__ == "Serial"
     assert federation.participants["tree"].weight == 3
     assert federation.participants["tree"].model.max_depth == 3

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import potluck
 from potluck.errors import ModelError, SettingsError
 from potluck.methods import FD, CoFED, FedAvg, Local
-from potluck.runs import CheckpointError
+from potluck.runs import CheckpointError, checkpoint
 from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
 
 PUBLIC = made_data(40, 90)
@@ -56,6 +56,23 @@ def test_a_resumed_run_equals_an_unbroken_one(method, engine, tmp_path):
     agree(unbroken.history.rows(), history.rows(), 0)
     nets = [name for name in unbroken.participants if name.startswith("p")]
     weights_agree([unbroken.participants[n] for n in nets], [resumed.participants[n] for n in nets], 0)
+
+
+def test_participants_are_kept_a_few_to_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SHARD", 2)
+    unbroken = table(FedAvg()).run(3).rows()
+    table(FedAvg()).run(2, run_dir=tmp_path)
+    newest = tmp_path / "checkpoints" / "round-00000002"
+    assert len(list(newest.glob("participants-*.safetensors"))) == 2
+    agree(unbroken, table(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+
+
+def test_a_damaged_file_of_participants_is_refused(tmp_path, caplog):
+    unbroken = table(FedAvg()).run(3).rows()
+    table(FedAvg()).run(2, run_dir=tmp_path)
+    (tmp_path / "checkpoints" / "round-00000002" / "participants-00000.safetensors").unlink()
+    agree(unbroken, table(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    assert "using the checkpoint before it" in caplog.text
 
 
 def test_partial_participation_resumes(tmp_path):

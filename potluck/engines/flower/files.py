@@ -23,7 +23,7 @@ from potluck.recipes.part import Origin, Part, refuse
 from potluck.recipes.recipe import PlanSettings, Whole
 from potluck.recipes.toml import read_as
 from potluck.registry import import_object
-from potluck.seating import Published, published
+from potluck.seating import Shown, published
 
 
 def _beside(path: str, info: ValidationInfo) -> str:
@@ -53,7 +53,7 @@ class PublicFile(Part):
     count: Whole | None = Field(None, ge=1)
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
 
-    def load(self, seed: int) -> Published:
+    def load(self, seed: int) -> Shown:
         """The public data: the source's training rows, or some of them."""
         source = load(self.source.name, **self.source.settings)
         drawn = derive(seed, "public data")
@@ -63,7 +63,7 @@ class PublicFile(Part):
         return _checked((some.x, some.y))
 
 
-def _checked(data: Any) -> Published:
+def _checked(data: Any) -> Shown:
     shown = published(data)
     assert shown is not None
     return shown

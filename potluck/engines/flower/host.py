@@ -42,7 +42,8 @@ from potluck.metrics import Metrics
 from potluck.participant import Participant
 from potluck.payload import Limits, Payload
 from potluck.runs.identity import participant_fingerprint
-from potluck.seating import Published, check_fit, check_inputs
+from potluck.samples import Samples
+from potluck.seating import Seats, Shown
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Host:
         folder: Path,
         consent: Consent,
         *,
-        public: Callable[[int], Published] | None = None,
+        public: Callable[[int], Shown] | None = None,
         allowed: tuple[str, ...] = (),
         limits: Limits | None = None,
     ) -> None:
@@ -79,7 +80,7 @@ class Host:
         self._limits = limits or Limits()
         self._invitation: Invitation | None = None
         self._method: Method | None = None
-        self._shown: Published | None = None
+        self._shown: Shown | None = None
         self._desk: Desk | None = None
         self._live: tuple[Stage, int, int] | None = None  # the step that was answered last, by a half that goes on
         self._at: int | None = None  # the round after which the model is as it is now, if it is between rounds
@@ -153,13 +154,21 @@ class Host:
         assert self._invitation is not None
         assert self._method is not None
         me, invitation = self.participant, self._invitation
-        me.join(invitation.seed, self._shown)
-        check_inputs({me.name: (me, me.test)}, self._shown)
-        check_fit(self._method, {me.name: me}, self._shown, alone=True)
+        seats = Seats()
+        seats.take(me, self._join)
+        if self._shown is not None:
+            seats.check_inputs("the public data", self._shown.x)
+        seats.check_fit(self._method, self._shown, alone=True)
         me.check_keepable()
         identity = participant_fingerprint(me, self._method, invitation.keep_optimizer)
         self._desk = Desk(self._folder / invitation.federation, identity)
         self._live, self._at = None, None
+
+    def _join(self, me: Participant) -> Samples | None:
+        """Has the participant take its seat anew; returns what it is tested on."""
+        assert self._invitation is not None
+        me.join(self._invitation.seed, self._shown)
+        return me.test
 
     def _worked(self, asked: Work, body: bytes) -> Letter:
         desk = self._seated()
@@ -190,8 +199,7 @@ class Host:
             raise PayloadError(f"{asked.stage} {asked.round} was begun elsewhere: step {asked.step} cannot be next")
         self._close()
         if asked.stage == "join":
-            assert self._invitation is not None
-            me.join(self._invitation.seed, self._shown)
+            self._join(me)
         elif self._at is None or self._at != desk.newest(asked.round - 1):
             self._restore(asked.round - 1)
         me.round = asked.round
@@ -248,8 +256,7 @@ class Host:
         number, state = desk.newest(round), desk.state_after(round)
         if state is None:
             raise PayloadError(f"the state after round {round} is not here any more")
-        assert self._invitation is not None
-        me.join(self._invitation.seed, self._shown)
+        self._join(me)
         me.check_keepable()
         me.restore(state)
         me.round, self._at = round, number

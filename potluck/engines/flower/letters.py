@@ -62,7 +62,7 @@ class Head(BaseModel):
         return Letter(self.model_dump(mode="json"), body)
 
 
-class Shown(Head):
+class Announcement(Head):
     """The public data in words: where they come from, and the checksum of what they must be, in order."""
 
     source: str
@@ -83,7 +83,7 @@ class Invitation(Head):
     seed: int
     keep_optimizer: bool
     rounds: Number
-    public: Shown | None = None
+    public: Announcement | None = None
 
 
 class Work(Head):

@@ -11,7 +11,7 @@ from potluck.errors import SettingsError
 from potluck.participant import Participant, State
 from potluck.plan import Plan
 from potluck.samples import Samples
-from potluck.seating import Published
+from potluck.seating import Shown
 
 
 class Remote(Participant):
@@ -28,6 +28,8 @@ class Remote(Participant):
         self.plan = Plan()
         self.labels = tuple(kind.labels)
         self.data = Samples({"x": torch.empty(0, *kind.inputs, dtype=torch.uint8 if kind.in_bytes else torch.float32)})
+        self.rests = None
+        self.working_bytes = 0
         self.test = None
         self.public = None
         self.seed = 0
@@ -36,7 +38,7 @@ class Remote(Participant):
         self._learner = None
         self._given_model = "elsewhere"
 
-    def join(self, seed: int, public: Published | None) -> None:
+    def join(self, seed: int, public: Shown | None) -> None:
         """It takes its seat where it is."""
         self.seed, self.round = seed, 0
 

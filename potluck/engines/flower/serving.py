@@ -16,7 +16,7 @@ import potluck
 from potluck.engines import pick_device
 from potluck.engines.flower.engine import Flower, Rules, TooFewError
 from potluck.engines.flower.files import FederationFile, public_key, read_federation
-from potluck.engines.flower.letters import PROTOCOL, Farewell, Invitation, Shown
+from potluck.engines.flower.letters import PROTOCOL, Announcement, Farewell, Invitation
 from potluck.engines.flower.post import Post, StoppedError
 from potluck.engines.flower.remote import Remote
 from potluck.engines.flower.shown import checksum, to_payload
@@ -25,7 +25,7 @@ from potluck.errors import PotluckError, SettingsError
 from potluck.federation import Federation
 from potluck.history import Row, readable_bytes
 from potluck.payload import Limits
-from potluck.seating import Published
+from potluck.seating import Shown
 
 log = logging.getLogger("potluck.server")
 
@@ -122,7 +122,7 @@ class Table:
         (self.out / "table.txt").write_text(federation.history.table())
         self.post.tell_all(Farewell(rounds=federation.history.rounds).letter(), GOODBYE)
 
-    def _announced(self, shown: Published | None) -> tuple[Shown | None, bytes]:
+    def _announced(self, shown: Shown | None) -> tuple[Announcement | None, bytes]:
         """The public data in words, and as they travel."""
         if shown is None or self.file.public is None:
             return None, b""
@@ -130,8 +130,9 @@ class Table:
         found, expected = checksum(payload), self.file.public.sha256
         if expected not in (None, found):
             raise SettingsError(f"The public data have the SHA-256 {found}; the file says {expected}.")
-        x, y = shown
-        told = Shown(source=self.file.public.source.name, sha256=found, labelled=y is not None, count=len(x))
+        told = Announcement(
+            source=self.file.public.source.name, sha256=found, labelled=shown.y is not None, count=len(shown.x)
+        )
         return told, payload.to_bytes()
 
     def _wait(self) -> None:
@@ -166,7 +167,7 @@ class Table:
         federation = Federation(
             [Remote(seat.name, seat.weight, guest.told if guest else None, like) for seat, guest in seats],
             self.method,
-            public=self.shown if self.shown is None or self.shown[1] is not None else self.shown[0],
+            public=self.shown,
             seed=file.seed,
             engine=Flower(self.post, pick_device(file.device), rules, self.tell),
             participation=file.participation,

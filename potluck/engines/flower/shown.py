@@ -8,26 +8,25 @@ from pathlib import Path
 
 import numpy as np
 
-from potluck.engines.flower.letters import Shown
+from potluck.engines.flower.letters import Announcement
 from potluck.errors import PayloadError, PotluckError
 from potluck.payload import Limits, Payload
-from potluck.seating import Published
+from potluck.seating import Shown
 
 
-def to_payload(shown: Published) -> Payload:
+def to_payload(shown: Shown) -> Payload:
     """Inputs, and labels if there are any."""
-    x, y = shown
-    return Payload({"x": x}, {} if y is None else {"y": y.tolist()})
+    return Payload({"x": shown.x}, {} if shown.y is None else {"y": shown.y.tolist()})
 
 
-def from_payload(payload: Payload) -> Published:
+def from_payload(payload: Payload) -> Shown:
     """The public data that a payload holds."""
     if set(payload.tensors) != {"x"} or set(payload.facts) - {"y"}:
         raise PayloadError(f"expected public data; got {sorted(payload.tensors)} and {sorted(payload.facts)}")
     y = payload.facts.get("y")
     if y is not None and len(y) != len(payload["x"]):
         raise PayloadError(f"{len(payload['x'])} public inputs but {len(y)} labels")
-    return payload["x"], None if y is None else np.asarray(y)
+    return Shown(payload["x"], None if y is None else np.asarray(y))
 
 
 def checksum(payload: Payload) -> str:
@@ -38,10 +37,10 @@ def checksum(payload: Payload) -> str:
 class Copies:
     """The public data on a participant's machine: its owner's copy, or what the server sent, kept in a folder."""
 
-    def __init__(self, folder: Path, load: Callable[[int], Published] | None, limits: Limits) -> None:
+    def __init__(self, folder: Path, load: Callable[[int], Shown] | None, limits: Limits) -> None:
         self._folder, self._load, self._limits = folder, load, limits
 
-    def find(self, announced: Shown, seed: int) -> Published | None:
+    def find(self, announced: Announcement, seed: int) -> Shown | None:
         """The data, if they are here; and if they are the server's, with their rows in the same order."""
         if self._load is None:
             path = self._path(announced)
@@ -57,7 +56,7 @@ class Copies:
             )
         return shown
 
-    def keep(self, announced: Shown | None, body: bytes) -> Published:
+    def keep(self, announced: Announcement | None, body: bytes) -> Shown:
         """Keeps what the server sent, if it is what it announced."""
         payload = Payload.from_bytes(body, self._limits)
         if announced is None or checksum(payload) != announced.sha256:
@@ -65,5 +64,5 @@ class Copies:
         self._path(announced).write_bytes(body)
         return from_payload(payload)
 
-    def _path(self, announced: Shown) -> Path:
+    def _path(self, announced: Announcement) -> Path:
         return self._folder / f"public-{announced.sha256}.safetensors"

@@ -13,14 +13,14 @@ from flwr.supercore.task_identity import TaskIdentity
 from potluck.engines import Serial, pick_device
 from potluck.engines.flower.engine import Flower, Rules
 from potluck.engines.flower.host import Host
-from potluck.engines.flower.letters import PROTOCOL, Invitation, Letter, Shown
+from potluck.engines.flower.letters import PROTOCOL, Announcement, Invitation, Letter
 from potluck.engines.flower.post import Post
 from potluck.engines.flower.remote import Remote
 from potluck.engines.flower.shown import checksum, to_payload
 from potluck.engines.flower.terms import settings_of
 from potluck.federation import Federation
 from potluck.participant import Participant
-from potluck.seating import Published, published
+from potluck.seating import Shown, published
 
 CPU = pick_device("cpu")
 
@@ -87,7 +87,7 @@ def opened(message: Message) -> Letter:
     return Letter.unpacked(str(content.config_records["head"]["json"]), body)
 
 
-def shown_of(public: Any) -> Published:
+def shown_of(public: Any) -> Shown:
     found = published(public)
     assert found is not None
     return found
@@ -104,9 +104,10 @@ def host(participant: Participant, folder: Path, **settings: Any) -> Host:
 def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int = 9, **more: Any) -> Invitation:
     shown = None
     if public is not None:
-        x, y = shown_of(public)
-        payload = to_payload((x, y))
-        shown = Shown(source="made", sha256=checksum(payload), labelled=y is not None, count=len(x))
+        data = shown_of(public)
+        shown = Announcement(
+            source="made", sha256=checksum(to_payload(data)), labelled=data.y is not None, count=len(data.x)
+        )
     facts: dict[str, Any] = {
         "protocol": PROTOCOL,
         "potluck": "0",

@@ -126,12 +126,10 @@ class Site:
         people = [read_participant(self.folder / f"{name}.toml").build() for name in file.names]
         for participant, seat in zip(people, file.participants, strict=True):
             participant.weight = seat.weight
-        public = file.public.load(file.seed) if file.public else None
-        shown = None if public is None else public[0] if public[1] is None else public
         federation = potluck.Federation(
             people,
             file.build_method(),
-            public=shown,
+            public=file.public.load(file.seed) if file.public else None,
             seed=file.seed,
             engine="serial",
             device="cpu",

@@ -295,6 +295,22 @@ def test_whoever_comes_late_joins_later(method, tmp_path):
     assert second[2]["accuracy"] is not None
 
 
+def test_a_latecomer_that_does_not_fit_leaves_no_trace(tmp_path):
+    method = FedAvg()
+    own = people(method)
+    own[0] = potluck.Participant("p0", mlp, made_data(20, 0), plan=PLAN, labels=range(3), test=TEST)
+    grid = FakeGrid([host(p, tmp_path) for p in own])
+    del grid.since[100]
+    federation = served(grid, method, [p.name for p in own], wait=0.1)
+    federation.run(1)
+    grid.since[100] = "late"
+    federation.engine._post.meet(lambda: federation.engine._post.here("p0"), 5)
+    rows = federation.run(1).rows()[3:]
+    assert rows[0]["refused"] == "p0's model differs in shape from p1's; expected the same."
+    assert [row["took_part"] for row in rows] == [False, True, True]
+    assert set(federation.server.state["layouts"]) == set(federation.server.state["samples"]) == {"p1", "p2"}
+
+
 def test_a_method_that_settles_everything_at_joining_goes_on_without_latecomers(tmp_path):
     own = people(DraftFed())
     hosts = [host(p, tmp_path, public=lambda seed: potluck.seating.published(PUBLIC)) for p in own]

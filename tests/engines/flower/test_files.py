@@ -33,7 +33,7 @@ def test_the_files_in_the_guide_can_be_read(folder):
     file = read_federation(folder / "federation.toml")
     assert file.names == ["hospital", "bank"]
     assert [seat.weight for seat in file.participants] == [1.0, 2.0]
-    assert file.public.load(0)[0].shape == (4, 2)
+    assert file.public.load(0).x.shape == (4, 2)
     things = "tests.engines.flower.things"
     own = blocks[1].replace("my_models:build", f"{things}:mlp").replace("my_data:load_test", f"{things}:test")
     (folder / "hospital.toml").write_text(own.replace('"my_data:load"', f'{{ name = "{things}:data", seed = 0 }}'))

@@ -1,0 +1,111 @@
+"""Results: figures with their range, the machine they were measured on, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from potluck.bench.machine import describe
+from potluck.bench.timing import Timing
+from potluck.errors import DataError
+from potluck.report.tables import Table
+
+Better = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number: the median of several times, their range, and the first time, where that is apart."""
+
+    name: str
+    value: float
+    unit: str
+    low: float
+    high: float
+    repeats: int = 1
+    first: float | None = None
+    better: Better = "lower"
+    goal: float | None = None
+
+    @staticmethod
+    def of(
+        name: str, values: Sequence[float], unit: str, better: Better = "lower", goal: float | None = None
+    ) -> Figure:
+        """The median of values that were measured in turns."""
+        return Figure(name, median(values), unit, min(values), max(values), len(values), better=better, goal=goal)
+
+    @staticmethod
+    def timed(name: str, timing: Timing, unit: str, scale: float = 1.0, goal: float | None = None) -> Figure:
+        """Seconds, or what a scale makes of them."""
+        values = [scale * seconds for seconds in timing.seconds]
+        return replace(Figure.of(name, values, unit, goal=goal), first=scale * timing.first)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal was reached; None where there is none."""
+        if self.goal is None:
+            return None
+        return self.value <= self.goal if self.better == "lower" else self.value >= self.goal
+
+    def cells(self) -> list[str]:
+        """As a row of a table: name, median, range, first time, goal."""
+        sign = {"lower": "≤", "higher": "≥"}[self.better]
+        goal = "" if self.goal is None else f"{sign} {readable(self.goal)} {'met' if self.met else 'missed'}"
+        return [
+            self.name,
+            f"{readable(self.value)} {self.unit}".strip(),
+            f"{readable(self.low)} – {readable(self.high)}" if self.repeats > 1 else "",
+            "" if self.first is None else readable(self.first),
+            goal,
+        ]
+
+
+HEADINGS = ("figure", "median", "range", "first", "goal")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one benchmark found, where, with which settings."""
+
+    benchmark: str
+    figures: list[Figure]
+    settings: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=describe)
+    measured: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+
+    def table(self) -> Table:
+        return table(self.figures)
+
+    def write(self, path: Path) -> None:
+        """Writes all of it as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @staticmethod
+    def read(path: Path) -> Results:
+        """What ``write`` wrote."""
+        try:
+            found = json.loads(path.read_text())
+            return Results(**{**found, "figures": [Figure(**figure) for figure in found["figures"]]})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} holds no results of a benchmark: {error}.") from error
+
+
+def table(figures: Iterable[Figure]) -> Table:
+    """Figures for people."""
+    return Table(HEADINGS, [figure.cells() for figure in figures])
+
+
+def readable(value: float) -> str:
+    """Three digits that count."""
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits = 0
+    while digits < 6 and abs(value) * 10**digits < 100:
+        digits += 1
+    return f"{value:.{digits}f}"

@@ -1,0 +1,39 @@
+"""What the scripts in ``benchmarks/`` have in common: options, mistakes told plainly, a table and a file at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from potluck.bench.machine import busy
+from potluck.bench.results import Results
+from potluck.errors import PotluckError
+
+
+def run_script(main: Callable[..., None]) -> None:
+    """Runs a function as a command."""
+    app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    app.command()(main)
+    try:
+        app()
+    except PotluckError as error:
+        sys.exit(f"Error: {error}")
+
+
+def say(text: str) -> None:
+    """Tells whoever waits how it is going."""
+    Console(highlight=False).print(text, markup=False, soft_wrap=True)
+
+
+def finish(results: Results, out: Path) -> None:
+    """Prints the figures and writes them."""
+    console = Console(highlight=False)
+    console.print(results.table().to_rich())
+    if warning := busy(results.machine):
+        say(warning)
+    results.write(out)
+    say(f"Wrote {out}")

@@ -1,0 +1,50 @@
+"""``potluck bench``: how fast this machine is, beside the figures in the docs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from potluck.cli.run import warnings_on
+from potluck.cli.screen import messages, waiting
+
+
+def bench(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Run this one: mlp, cnn, overhead, merging; with a GPU fedin, cofed. Repeatable."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there.")] = None,
+) -> None:
+    """Measure this machine, and say where it stands against the figures in the docs.
+
+    Rounds on the serial and the automatic engine, the engine's own cost, the
+    server's merging; with a GPU also training steps against a plain PyTorch
+    loop. It takes a minute or two on two cores. Leave the machine alone
+    meanwhile: beside other work no figure means much.
+    """
+    from potluck.bench.machine import busy, describe, in_words
+    from potluck.bench.reference import load_reference, standing
+    from potluck.bench.results import Results
+    from potluck.bench.short import chosen
+
+    console, machine, figures = messages(), describe(), []
+    parts = chosen(only or [])
+    with warnings_on(console):
+        for name, measure in parts.items():
+            with waiting(f"measuring: {name}", console):
+                figures += measure()
+    reference = load_reference()
+    shown = Console(highlight=False)
+    shown.print(f"{in_words(machine)}\n", markup=False, soft_wrap=True)
+    shown.print(standing(figures, reference).to_rich())
+    if missing := [figure.name for figure in figures if figure.name not in reference]:
+        shown.print(f"\nThe docs have no figure yet for {len(missing)} of {len(figures)}.", markup=False)
+    if warning := busy(machine):
+        console.print(warning)
+    if out is not None:
+        Results("bench", figures, {"parts": list(parts)}, machine).write(out)
+        typer.echo(f"Wrote {out}")

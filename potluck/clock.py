@@ -1,0 +1,93 @@
+"""A clock for a run: where its time went, phase by phase."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+PHASES = {
+    "train": "participants and the server learn",
+    "predict": "participants answer on public or own samples",
+    "tap": "networks show what their layers put out",
+    "method": "the participants' halves of the method",
+    "merge": "the server checks and merges answers, and makes replies",
+    "copy": "data and models travel to and from the device",
+    "rest": "participants go to disk and come back",
+    "evaluate": "everyone is tested",
+    "checkpoint": "the history and checkpoints are written",
+    "other": "everything else",
+}
+"""What there is to time, and what it means."""
+
+OFF: AbstractContextManager[None] = nullcontext()
+
+
+class Clock:
+    """Times phases, if it is on. A phase inside another one pauses it, so that every second is counted once.
+
+    On a GPU work is waited for where a phase ends, which costs a little time: so a clock is off unless asked for.
+    """
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.on = False
+        self.seconds: dict[str, float] = {}
+        self._waits = device is not None and device.type == "cuda"
+        self._phases: list[str] = []
+        self._since = 0.0
+
+    def __call__(self, phase: str) -> AbstractContextManager[None]:
+        """``with clock("merge"): …`` counts what happens inside as merging."""
+        return _Phase(self, phase) if self.on else OFF
+
+    def start(self, phase: str) -> None:
+        """Pauses the phase that goes on, if any, and begins another."""
+        self._charge()
+        self._phases.append(phase)
+
+    def stop(self) -> None:
+        """Ends the phase that goes on, and goes back to the one before it."""
+        self._charge()
+        self._phases.pop()
+
+    def _charge(self) -> None:
+        if self._waits:
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        if self._phases:
+            phase = self._phases[-1]
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._since
+        self._since = now
+
+    def table(self) -> str:
+        """Phases, seconds and shares, the longest first."""
+        total = sum(self.seconds.values())
+        table = Table("phase", title="where the time went")
+        table.add_column("seconds", justify="right")
+        table.add_column("share", justify="right")
+        table.add_column("what it is")
+        for phase, seconds in sorted(self.seconds.items(), key=lambda item: -item[1]):
+            table.add_row(phase, f"{seconds:.2f}", f"{100 * seconds / total:.1f}%", PHASES.get(phase, ""))
+        table.add_section()
+        table.add_row("all", f"{total:.2f}", "", "")
+        console = Console(width=100, force_terminal=False, color_system=None, markup=False, emoji=False)
+        with console.capture() as capture:
+            console.print(table)
+        return capture.get()
+
+
+class _Phase(AbstractContextManager[None]):
+    def __init__(self, clock: Clock, phase: str) -> None:
+        self._clock, self._phase = clock, phase
+
+    def __enter__(self) -> None:
+        self._clock.start(self._phase)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clock.stop()
