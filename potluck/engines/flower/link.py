@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -97,7 +98,7 @@ class Link:
         (self._home / "opened").touch()
         settings = {"federation": self._path, "out": self._out, "told": self._told}
         config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
-        config.append(f"resume={str(self._resume).lower()}")
+        config += [f"resume={str(self._resume).lower()}", f"server={os.getpid()}"]
         flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
 
     def _register(self, key: str) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -93,6 +94,25 @@ def _end_with_parent() -> Any:
         return None
     libc = ctypes.CDLL(None)
     return lambda: libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def end_with(process: int) -> None:
+    """Has this process end at once when another one has: whoever is killed leaves nobody behind who goes on writing."""
+
+    def watch() -> None:
+        while _runs(process):
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def wait_for_port(port: int, program: Program, seconds: float = 60.0) -> None:

@@ -18,6 +18,7 @@ from potluck.engines.flower.engine import Flower, Rules, TooFewError
 from potluck.engines.flower.files import FederationFile, public_key, read_federation
 from potluck.engines.flower.letters import PROTOCOL, Announcement, Farewell, Invitation
 from potluck.engines.flower.post import Post, StoppedError
+from potluck.engines.flower.processes import end_with
 from potluck.engines.flower.remote import Remote
 from potluck.engines.flower.shown import checksum, to_payload
 from potluck.engines.flower.terms import settings_of
@@ -35,6 +36,8 @@ GOODBYE = 20.0
 
 def serve(grid: Grid, config: Mapping[str, Any]) -> None:
     """Plays the federation that a run's configuration names. What happens goes to the log, and to ``told``."""
+    if config.get("server"):
+        end_with(int(str(config["server"])))
     told = Told(Path(str(config["told"])) if config.get("told") else None)
     try:
         if not config.get("federation"):
