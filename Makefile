@@ -1,10 +1,10 @@
-# The two commands of the project: `make demo` shows it, `make test` checks it.
+# `make demo` shows the project, `make federation` runs a real federation on this machine, `make test` checks it.
 # Each sets up all it needs in .venv on a fresh machine.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all lint types format clean
+.PHONY: demo federation test test-all lint types format clean
 
 # torch goes first and pinned: a plain `torch` would bring gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
@@ -15,6 +15,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	$(BIN)/potluck demo
+
+federation: $(READY)
+	$(BIN)/python examples/three_organisations/run.py
 
 test: lint types
 	$(BIN)/pytest --cov --cov-report=term

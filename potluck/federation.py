@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -11,7 +12,8 @@ from typing import Any, Literal
 import torch
 
 from potluck.engines import make_engine
-from potluck.errors import SettingsError, nearest
+from potluck.engines.local import LocalEngine
+from potluck.errors import MisfitError, SettingsError, nearest
 from potluck.history import History, Row
 from potluck.labels import union
 from potluck.method import Method
@@ -28,6 +30,8 @@ from potluck.seating import Seats, Shown, Tests, published
 from potluck.server import Each, Server
 from potluck.stage import Stage, Tally
 
+log = logging.getLogger(__name__)
+
 AT_REST = ("memory", "disk")
 """Where participants can be between their turns."""
 
@@ -43,7 +47,7 @@ class Federation:
         public: data everybody may see, as ``x`` or ``(x, y)``.
         test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
         seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto".
+        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own.
         device: a torch device, or "auto" for a GPU if there is one.
         precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
         participation: the share of participants that take part in a round.
@@ -60,7 +64,7 @@ class Federation:
         public: Any = None,
         test: Any = None,
         seed: int = 0,
-        engine: str = "auto",
+        engine: str | LocalEngine = "auto",
         device: str = "auto",
         precision: str = "torch",
         participation: float = 1.0,
@@ -80,7 +84,7 @@ class Federation:
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
-        self.engine = make_engine(engine, device, precision)
+        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
         self.engine.asked_wave = wave
         self.engine.resting = Resting(self.engine.clock, wave) if at_rest == "disk" else None
         self.clock = self.engine.clock
@@ -167,17 +171,35 @@ class Federation:
 
     def _run(self, rounds: int, callbacks: list[Callback]) -> None:
         with self.clock("other"):
-            if self._joined is None:
-                self._joined = self._play("join", list(self.participants))
-            for _ in range(rounds):
+            self._welcome()
+            for played in range(rounds):
+                if played:
+                    self._welcome()
                 rows = self._round(self.history.rounds + 1)
                 for callback in callbacks:
                     callback(self, rows)
 
+    def _welcome(self) -> None:
+        """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
+        if self._joined is not None and not self.method.late_joining:
+            return
+        joined = {name: tally for name, tally in (self._joined or {}).items() if not tally.absent}
+        coming = [name for name in self.engine.present(self.participants) if name not in joined]
+        try:
+            tallies = self._play("join", coming) if coming else {}
+        except MisfitError as error:  # a stranger to those who are at work already: they go on without it
+            if not joined:
+                raise
+            log.warning("Refused to let %s join: %s", " and ".join(coming), error)
+            tallies = {name: Tally(refused=str(error)) for name in coming}
+        for tally in tallies.values():
+            tally.since = self.history.rounds + 1
+        self._joined = {**joined, **tallies}
+
     def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
         """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
         for participant in self.participants.values():
-            participant.learner.check_keepable(participant.data, participant.name)
+            participant.check_keepable()
         found = folder.begin(settings_of(self), identity)
         if found is None:
             folder.history(0)
@@ -203,21 +225,16 @@ class Federation:
         """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
-            "participants": Each(self.participants, self._kept),
+            "participants": Each(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
         }
-
-    def _kept(self, name: str) -> State:
-        participant = self.participants[name]
-        return {"learner": participant.learner.state(), "state": participant.state}
 
     def restore(self, snapshot: State) -> None:
         """Takes up what ``snapshot`` gave; the next round goes on from there."""
         self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
-            self.participants[name].learner.restore(kept["learner"])
-            self.participants[name].state = kept["state"]
+            self.participants[name].restore(kept)
             self._let_rest(self.participants[name])
         self.server.restore(snapshot["server"])
         self.engine.restore(snapshot["engine"])
@@ -242,11 +259,12 @@ class Federation:
     def _rows(
         self, number: int, chosen: list[str], tallies: dict[str, Tally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
-        """What goes into the history. What joining took is counted in the first round."""
+        """What goes into the history. What joining took is counted in the round after it."""
         took_part = set(chosen)
         for name in self.participants:
             tally = tallies.get(name, Tally())
-            joined = self._joined.get(name, Tally()) if self._joined and number == 1 else Tally()
+            joined = (self._joined or {}).get(name, Tally())
+            joined = joined if joined.since == number else Tally()
             row: Row = {
                 "round": number,
                 "participant": name,

@@ -64,13 +64,14 @@ class Needs:
             reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
             reasons.append("it needs labels on the public data, and there are none; add them to `public`")
-        black_boxes = [p.name for p in participants if not p.learner.shows_layers]
+        here = [p for p in participants if p.here]  # whoever is elsewhere looks into its own model
+        black_boxes = [p.name for p in here if not p.learner.shows_layers]
         if self.layers and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
         if not black_boxes:
-            reasons += self._unseen(participants)
-        if self.same_architecture and not black_boxes:
-            first, *others = participants
+            reasons += self._unseen(here)
+        if self.same_architecture and here and not black_boxes:
+            first, *others = here
             odd = [p.name for p in others if _shapes(p) != _shapes(first)]
             if odd:
                 reasons.append(f"it averages whole models, and these differ in shape from {first.name}'s: {_some(odd)}")
@@ -126,6 +127,10 @@ class Method(Settings):
     needs: ClassVar[Needs] = Needs()
     keep_optimizer: ClassVar[bool] = False
     """Whether optimizers remember across trainings, unless the federation says otherwise."""
+    sends: ClassVar[Mapping[str, str]] = {}
+    """What a participant sends in each exchange, in words: its owner reads them before it joins others elsewhere."""
+    late_joining: ClassVar[bool] = False
+    """Whether someone may still join when others have: its server's half adds to what it knows of those."""
 
     def requires(self) -> Needs:
         """What it needs with the settings it has; ``needs`` where settings make no difference."""
@@ -145,6 +150,10 @@ class Method(Settings):
         """The names of the exchanges the server answers, in the order the method defines them."""
         marked = [n for kind in reversed(cls.__mro__) for n, half in vars(kind).items() if hasattr(half, "contract")]
         return [name for name in dict.fromkeys(marked) if hasattr(getattr(cls, name), "contract")]
+
+    def described_exchanges(self) -> dict[str, str]:
+        """What a participant sends in each exchange, in words, in the order of the exchanges."""
+        return {name: self.sends.get(name, "the method does not say what") for name in self.exchanges()}
 
     def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Form]]:
         """The server's half of an exchange, and the form its answers must have."""

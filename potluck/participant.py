@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -53,6 +53,9 @@ class Participant:
         weight: its credibility in votes, or extra weight in a mean.
         stages: which layers of a network are "extractor", "intermediate" and "classifier", where inspection fails.
     """
+
+    here: ClassVar[bool] = True
+    """Whether its model and data are on this machine."""
 
     def __init__(
         self,
@@ -160,6 +163,19 @@ class Participant:
         tensors = self._learner.tensors().values() if isinstance(self._learner, Network) else ()
         self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
         self.__dict__.pop("parts", None)  # of the model before, if there was one
+
+    def snapshot(self) -> State:
+        """Everything of it that lasts between rounds: what a checkpoint holds."""
+        return {"learner": self.learner.state(), "state": self.state}
+
+    def restore(self, kept: State) -> None:
+        """Takes up what ``snapshot`` gave."""
+        self.learner.restore(kept["learner"])
+        self.state = kept["state"]
+
+    def check_keepable(self) -> None:
+        """Raises ModelError unless its model can be kept in a checkpoint."""
+        self.learner.check_keepable(self.data, self.name)
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the network's weights and buffers by name."""

@@ -99,8 +99,8 @@ class Payload:
         return bytes(save(separate, metadata={"facts": self._facts} if self.facts else None))
 
     @staticmethod
-    def from_bytes(data: bytes, limits: Limits | None = None) -> Payload:
-        """Reads a payload, refusing what is damaged, too large or not finite."""
+    def from_bytes(data: bytes, limits: Limits | None = None, *, finite: bool = True) -> Payload:
+        """Reads a payload, refusing what is damaged, too large or, unless a form checks that later, not finite."""
         limits = limits or Limits()
         if len(data) > limits.bytes:
             raise PayloadError(f"The payload has {len(data)} bytes; the limit is {limits.bytes}.")
@@ -109,7 +109,8 @@ class Payload:
             payload = Payload(load(data), facts)
             if deep := [name for name, tensor in payload.tensors.items() if tensor.ndim > DIMENSIONS]:
                 raise ValueError(f"tensor {deep[0]!r} has more than {DIMENSIONS} dimensions")
-            payload.check_finite()
+            if finite:
+                payload.check_finite()
         except PayloadError:
             raise
         except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -119,7 +120,7 @@ class Payload:
     def check_finite(self) -> None:
         """Refuses NaN and infinity, which one sender could use to spoil everybody's mean."""
         _ = self._facts  # as JSON, which has neither
-        for name, tensor in self.tensors.items():
+        for name, tensor in sorted(self.tensors.items()):
             if tensor.is_floating_point() and not _finite(tensor):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
 

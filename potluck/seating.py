@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -100,12 +101,15 @@ class Seats:
                 f"Convert them before they join."
             )
 
-    def check_fit(self, method: Method, shown: Shown | None) -> None:
-        """The method must fit this federation; if not, every reason is told at once."""
+    def check_fit(self, method: Method, shown: Shown | None, *, alone: bool = False) -> None:
+        """The method must fit this federation; if not, every reason is told at once.
+
+        ``alone``: the others are elsewhere, so what they must have in common is not looked at.
+        """
         kind: Literal["nothing", "inputs", "labels"] = "nothing"
         if shown is not None:
             kind = "inputs" if shown.y is None else "labels"
-        needs = method.requires()
+        needs = replace(method.requires(), shared_labels=False) if alone else method.requires()
         if not needs.unmet(list(self._kinds.values()), kind):
             return  # what fits one of each kind fits all
         reasons = needs.unmet(list(self.participants.values()), kind)
@@ -117,9 +121,9 @@ class Seats:
 
 
 def published(public: Any) -> Shown | None:
-    """Public data given as ``x``, as ``(x, y)`` or as a torch Dataset of pairs."""
-    if public is None:
-        return None
+    """Public data given as ``x``, as ``(x, y)``, as a torch Dataset of pairs, or as shown already."""
+    if public is None or isinstance(public, Shown):
+        return public
     if isinstance(public, tuple | torch.utils.data.Dataset):
         return Shown(*as_pair(public, "public data"))
     return Shown(as_inputs(public, "public data"))
@@ -127,6 +131,8 @@ def published(public: Any) -> Shown | None:
 
 def _likeness(participant: Participant) -> Hashable:
     """Participants of one likeness all fit a method, or none does."""
+    if not participant.here:
+        return participant.labels
     learner = participant.learner
     model = architecture(learner.model) if isinstance(learner, Network) else type(learner)
     return model, participant.labels, participant.plan.transform, str(participant.stages)

@@ -20,13 +20,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Tally:
-    """What one participant sent, received and noted in one round."""
+    """What one participant sent, received and noted in one round, or in joining, counted in the round ``since``."""
 
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
     refused: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    since: int = 1
+    absent: bool = False
+    """Whether its half ended early because it was not there, or did not answer in time."""
 
 
 class Stage:
@@ -124,3 +127,5 @@ class Stage:
 def _end(tally: Tally, arrival: Arrival) -> None:
     tally.seconds = arrival.seconds
     tally.notes = arrival.notes
+    tally.bytes_down += arrival.received
+    tally.refused, tally.absent = tally.refused or arrival.failed, arrival.failed is not None

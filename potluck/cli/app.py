@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import bench, catalog, check, demo, new, run
+from potluck.cli import bench, catalog, check, demo, join, keys, new, run, serve
 from potluck.cli.screen import messages
 from potluck.errors import PotluckError
 
@@ -54,6 +54,9 @@ app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("new")(new.new)
+app.command("serve")(serve.serve)
+app.command("join")(join.join)
+app.command("keys")(keys.keys)
 app.command("bench")(bench.bench)
 app.command("methods")(catalog.methods)
 app.command("models")(catalog.models)

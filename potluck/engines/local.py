@@ -34,12 +34,18 @@ ROOM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """A participant has come to an exchange, or (``exchange`` None) to the end of its half."""
+    """A participant has come to an exchange, or (``exchange`` None) to the end of its half.
+
+    ``failed``: why its half ended early, as when it did not answer in time. ``received``: bytes that were sent to it
+    besides the server's replies, as public data are.
+    """
 
     sender: str
     exchange: Exchange | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    failed: str | None = None
+    received: int = 0
 
 
 class LocalEngine(ABC):
@@ -76,6 +82,10 @@ class LocalEngine(ABC):
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
         """The answers alone."""
         return [answer for answer, _ in self.timed(jobs)]
+
+    def present(self, names: Iterable[str]) -> list[str]:
+        """Which of these participants are there: on this machine all of them."""
+        return list(names)
 
     def start(
         self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool

@@ -6,6 +6,7 @@ Participants may be anything that can fit and predict, and may tell different cl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -33,6 +34,11 @@ class CoFED(Method):
     """
 
     needs = Needs(public="inputs", shared_labels=True)
+    late_joining: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "labels": "the labels it tells apart, once",
+        "votes": "for each public sample the label that its model gives it, or none",
+    }
 
     alpha: float = Field(0.3, ge=0, le=1)
     margin: float = Field(0.0, ge=0, lt=1)
@@ -60,7 +66,7 @@ class CoFED(Method):
     @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Notes who knows which classes (eq. 15 and 16)."""
-        server.state["labels"] = {sender: payload.facts["labels"] for sender, payload in answers}
+        server.state.setdefault("labels", {}).update({sender: payload.facts["labels"] for sender, payload in answers})
         return Payload()
 
     @exchange(

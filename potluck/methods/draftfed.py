@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +51,11 @@ class DraftFed(Method):
     """
 
     needs = Needs(layers=True, convolutions=True, public="inputs", one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {
+        "depths": "how many convolutions its network has, and the labels it tells apart, once",
+        "shapes": "the shapes of what some of its convolutions put out, once",
+        "drafts": "what some of its convolutions, and the whole network, put out on some public samples",
+    }
 
     lambda1: float = Field(1.0, ge=0)
     lambda2: float = Field(1.0, ge=0)

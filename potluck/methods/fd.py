@@ -5,6 +5,9 @@ As MHAT compares with it (Hu et al., 2021, section 2.3): the server's answer is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 
@@ -32,6 +35,12 @@ class FD(Method):
     """
 
     needs = Needs(layers=True, public="inputs", one_label_space=True)
+
+    late_joining: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "labels": "the labels it tells apart, once",
+        "probabilities": "for each public sample the probability that its model gives to each label",
+    }
 
     temperature: float = Field(5.0, gt=0)
     first_epochs: int | None = Field(None, ge=0)
@@ -69,7 +78,9 @@ class FD(Method):
     @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all mean the same by a column of probabilities."""
-        server.state["labels"] = one_space({sender: payload.facts["labels"] for sender, payload in answers})
+        told = {sender: payload.facts["labels"] for sender, payload in answers}
+        known = {"the federation": server.state["labels"]} if "labels" in server.state else {}
+        server.state["labels"] = one_space({**told, **known})
         return Payload()
 
     @exchange(probabilities_form)

@@ -7,7 +7,7 @@ comes out of the intermediate layers.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +42,12 @@ class FedIN(WeightSharing):
     """
 
     needs = Needs(layers=True, parts=True, one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {
+        **WeightSharing.sends,
+        "shapes": "the shapes of what enters and leaves its intermediate layers, once",
+        "update": "every weight of its trained model, and what enters and leaves its intermediate layers on a few of "
+        "its own samples",
+    }
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "layerwise"
     weighting: Literal["samples", "uniform"] = "uniform"
@@ -109,8 +115,8 @@ class FedIN(WeightSharing):
     @exchange(lambda self, server, sender: Form(facts={"shapes": Shapes}))
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Notes what shape each one's features have; only those of one shape learn from each other's."""
-        server.state["shapes"] = {sender: payload.facts["shapes"] for sender, payload in answers}
-        server.state["pairs"] = {}
+        server.state.setdefault("shapes", {}).update({sender: payload.facts["shapes"] for sender, payload in answers})
+        server.state.setdefault("pairs", {})
         return Payload()
 
     @exchange(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from potluck.method import Method, Steps
 from potluck.participant import Participant
 from potluck.requests import Fit
@@ -9,6 +11,8 @@ from potluck.requests import Fit
 
 class Local(Method):
     """No exchange at all."""
+
+    late_joining: ClassVar[bool] = True
 
     def round(self, me: Participant) -> Steps:
         yield Fit()

@@ -54,10 +54,12 @@ class MHAT(FD):
         public = server.public
         assert public is not None
         learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
+        # By name: the order in which answers come must not decide which samples meet in a batch.
+        told = sorted(answers, key=lambda answer: answer[0])
         # X is the same in all of them: unless a plan changes each batch, samples say where in X they stand.
         plan, copied = self.server_plan, self.server_plan.augment is not None
         x = public.x if copied else torch.arange(len(public))
-        sets = [Samples({"x": x, "soft": payload["probabilities"]}) for _, payload in answers]
+        sets = [Samples({"x": x, "soft": payload["probabilities"]}) for _, payload in told]
         if public.labelled:
             sets.append(Samples({"x": x, "y": public.y, "soft": torch.zeros_like(sets[0].columns["soft"])}))
         else:

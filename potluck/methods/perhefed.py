@@ -46,6 +46,10 @@ class PerHeFed(Method):
 
     needs = Needs(layers=True, convolutions=True)
     keep_optimizer: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "structure": "the shapes of the convolutions it shares, and which of their filters, once",
+        "share": "the weights of those filters after training",
+    }
 
     inter: Ratio = 0.5
     intra: Ratio = 1.0

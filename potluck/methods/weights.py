@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
@@ -48,6 +48,14 @@ class WeightSharing(Method):
     aggregation: Literal["whole", "layerwise", "same-architecture"]
     weighting: Literal["samples", "uniform"]
     batchnorm: Literal["average", "local"] = "average"
+
+    late_joining: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {
+        "greet": "how many samples it has, and the name, shape and type of every weight it shares, once",
+        "start": "the weights that all start from, if it is the first by name to have them, once",
+        "fetch": "that it sat out and asks for the current weights",
+        "weights": "every weight of its trained model (without normalisation layers, if batchnorm is local)",
+    }
 
     def join(self, me: Participant) -> Steps:
         facts = {"samples": len(me.data), "layout": layout_of(self.shared(me))}
@@ -90,17 +98,22 @@ class WeightSharing(Method):
     @exchange(lambda self, server, sender: Form(facts={"samples": PositiveInt, "layout": Layout}))
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Notes how much data and which entries each has, and asks one owner of each for its first values."""
-        samples, layouts = {}, Layouts()
+        layouts = Layouts(server.state.get("layouts"))  # of those who joined before, if any
+        first = min(layouts.told, default=None)
+        samples: dict[str, int] = {}
         for sender, payload in answers:
             samples[sender] = payload.facts["samples"]
             layouts.add(sender, payload.facts["layout"])
-        server.state.update(samples=samples, layouts=layouts.told)
+        first = first or min(samples)
+        if self.aggregation == "whole":
+            odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
+            if odd:
+                raise MisfitError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
+        server.state.setdefault("samples", {}).update(samples)
+        server.state["layouts"] = layouts.told
         send: dict[str, list[str]] = {}
-        seen: set[str] = set()
-        first = min(layouts.told)
-        for sender, layout in sorted(layouts.told.items()):
-            if self.aggregation == "whole" and layout is not layouts.told[first]:
-                raise MisfitError(f"{sender}'s model differs in shape from {first}'s; expected the same.")
+        seen = set(server.state.setdefault("global", {}))
+        for sender in sorted(samples):
             keys = self.keys(server, sender)
             send[sender] = [name for name, key in keys.items() if key not in seen]
             seen.update(keys.values())
@@ -110,7 +123,6 @@ class WeightSharing(Method):
     @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender], server.state["send"][sender]))
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Hands the first values to everyone."""
-        server.state["global"] = {}
         senders = []
         for sender, payload in answers:
             keys = self.keys(server, sender)

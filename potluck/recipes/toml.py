@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,9 +14,11 @@ from potluck.errors import SettingsError
 from potluck.recipes.beside import look_beside
 from potluck.recipes.changes import change
 from potluck.recipes.lines import line_numbers, line_of
-from potluck.recipes.part import Origin
+from potluck.recipes.part import Origin, Part
 from potluck.recipes.recipe import Recipe
 from potluck.settings import Place, mistakes
+
+Kind = TypeVar("Kind", bound=Part)
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,14 @@ class File(Origin):
 
 
 def read(path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe in a file, with settings changed as ``"key.of.table=value"`` says, and others replaced.
+    """The recipe in a file, with settings changed as ``"key.of.table=value"`` says, and others replaced."""
+    return read_as(Recipe, path, changes, settings)
 
-    Modules and files that it names are looked for in its folder.
-    """
+
+def read_as(
+    kind: type[Kind], path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+) -> Kind:
+    """What a file holds, of whatever kind. Modules and files that it names are looked for in its folder."""
     path = Path(path)
     text = _text(path)
     try:
@@ -64,9 +70,9 @@ def read(path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, A
     look_beside(path.parent, content)
     file = File(path.parent.resolve(), path, content, line_numbers(text), tuple(changed))
     try:
-        return Recipe.model_validate(content, context=file)
+        return kind.model_validate(content, context=file)
     except ValidationError as error:
-        found = sorted(mistakes(Recipe, error), key=lambda mistake: line_of(mistake[0], file.lines) or 0)
+        found = sorted(mistakes(kind, error), key=lambda mistake: line_of(mistake[0], file.lines) or 0)
         told = [" ".join([f"{file.tell(place)}:", *wrong.splitlines()]) + file.hint(place) for place, wrong in found]
         raise SettingsError("\n".join(told)) from None
 

@@ -124,6 +124,23 @@ def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | Non
     return None
 
 
+def newest(folder: Path, round: int) -> int | None:
+    """The round of the newest checkpoint up to a round."""
+    numbers = [int(path.name.removeprefix("round-")) for path in _stored(folder)]
+    return max((number for number in numbers if number <= round), default=None)
+
+
+def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int, Any] | None:
+    """The newest checkpoint up to a round, which must be whole; later ones are of rounds to be played again, and go."""
+    earlier = []
+    for path in _stored(folder):
+        if int(path.name.removeprefix("round-")) > round:
+            shutil.rmtree(path)
+        else:
+            earlier.append(path)
+    return _read(earlier[-1], fingerprint) if earlier else None
+
+
 def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
     try:
         manifest = json.loads((path / "manifest.json").read_text())

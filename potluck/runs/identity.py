@@ -18,6 +18,7 @@ from potluck.samples import Samples
 
 if TYPE_CHECKING:
     from potluck.federation import Federation
+    from potluck.method import Method
     from potluck.participant import Participant
 
 LIBRARIES = ("potluck", "torch", "numpy", "scikit-learn", "safetensors", "skops")
@@ -47,13 +48,26 @@ def fingerprint(federation: Federation) -> Fingerprint:
     settings = settings_of(federation)
     names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
-    found["participants' data"] = _samples(p.data for p in federation.participants.values())
+    found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.here)
     found["test data"] = _samples(test for _, test in federation._tests.values() if test is not None)
     found["public data"] = _samples([federation.server.public] if federation.server.public else [])
     return found
 
 
+def participant_fingerprint(participant: Participant, method: Method, keep_optimizer: bool) -> Fingerprint:
+    """What decides one participant's part in a result, in checksums."""
+    settings = {
+        "method": [type(method).__name__, method.model_dump(mode="json", fallback=str), keep_optimizer],
+        "seed": participant.seed,
+        "participant": _participant(participant),
+    }
+    found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}
+    return {**found, "data": _samples([participant.data])}
+
+
 def _participant(participant: Participant) -> dict[str, Any]:
+    if not participant.here:
+        return {"name": participant.name, "weight": participant.weight}
     model = participant.model
     return {
         "name": participant.name,

@@ -1,0 +1,1 @@
+"""Measurements. Each file says what it measures and how to run it."""

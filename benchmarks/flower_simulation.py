@@ -1,0 +1,104 @@
+"""Flower's simulation of many participants against the serial and the batched engine: seconds for the same history.
+
+    python -m benchmarks.flower_simulation --participants 100 --rounds 2
+
+Needs potluck[simulation]. Participants train a small network on a share of generated data; FedAvg. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import potluck
+from potluck.engines.flower.files import read_federation, read_participant
+from potluck.engines.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 3600.0
+
+
+def share(number: int, rows: int = 64) -> Any:
+    """One participant's data."""
+    random = np.random.default_rng(number)
+    y = np.resize(np.arange(10), rows)
+    x = random.normal(size=(rows, 32)).astype("float32")
+    x[np.arange(rows), y] += 2
+    return x, y
+
+
+def write(folder: Path, participants: int, rounds: int) -> Path:
+    """The files of a federation."""
+    names = [f"p{number}" for number in range(participants)]
+    seats = "\n".join(f'[[participants]]\nname = "{name}"' for name in names)
+    (folder / "federation.toml").write_text(f'rounds = {rounds}\nmethod = "FedAvg"\ndevice = "cpu"\n{seats}\n')
+    for number, name in enumerate(names):
+        (folder / f"{name}.toml").write_text(
+            f'name = "{name}"\nmodel = "mlp"\ndevice = "cpu"\nplan = {{ epochs = 1, batch_size = 16 }}\n'
+            f'data = {{ name = "benchmarks.flower_simulation:share", number = {number} }}\n'
+            f'test = {{ name = "benchmarks.flower_simulation:share", number = 10000 }}\n'
+        )
+    return folder / "federation.toml"
+
+
+def here(path: Path, engine: str) -> float:
+    """Seconds on this machine's engines."""
+    file = read_federation(path)
+    people = [read_participant(path.parent / f"{name}.toml").build() for name in file.names]
+    federation = potluck.Federation(people, file.build_method(), seed=file.seed, engine=engine, device="cpu")
+    began = time.monotonic()
+    federation.run(file.rounds)
+    return time.monotonic() - began
+
+
+def simulated(path: Path, participants: int, cpus: int) -> float:
+    """Seconds in Flower's simulation, from the start of the run to its end."""
+    folder, port = path.parent, free_port()
+    home, told = folder / "flower", folder / "told.log"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "sim"\n[superlink.sim]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+    settings = environment(home, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    link = ["flower-superlink", "--insecure", "--simulation", "--port", str(port)]
+    program = Program([*link, "--disable-runtime-dependency-installation"], settings, folder / "superlink.log")
+    try:
+        wait_for_port(port, program)
+        names = {"federation": path, "out": folder / "run", "told": told, "state": folder / "states"}
+        config = " ".join(f"{name}={json.dumps(str(value))}" for name, value in names.items())
+        nodes = f"num-supernodes={participants} client-resources-num-cpus={cpus}"
+        began = time.monotonic()
+        flwr(settings, "run", str(APP), "sim", "--run-config", config, "--federation-config", nodes)
+        while not told.with_suffix(".end").exists():
+            if time.monotonic() - began > LIMIT or program.ended is not None:
+                raise SystemExit(program.tail(50))
+            time.sleep(0.1)
+        return time.monotonic() - began
+    finally:
+        program.stop()
+
+
+def main() -> None:
+    """Prints what was measured."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--participants", type=int, default=100)
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--cpus", type=int, default=1, help="of each of the simulation's workers")
+    given = options.parse_args()
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory(prefix="potluck-benchmark-") as folder:
+        path = write(Path(folder), given.participants, given.rounds)
+        found = {engine: here(path, engine) for engine in ("serial", "batched")}
+        found["flower's simulation"] = simulated(path, given.participants, given.cpus)
+    print(json.dumps({**vars(given), "seconds": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Potluck as a Flower app."""
