@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 import torch
 
 from potluck.bench.rounds import federation, serial_and_auto
 from potluck.bench.scenarios import CNN, COFED, DIFFERENT, FEDIN, MLP, NOTHING
-from potluck.errors import SettingsError
 from potluck.methods import Local
 from potluck.models import build
 
@@ -68,8 +66,3 @@ def test_rounds_are_compared():
     assert list(figures) == ["MLP round, serial", "MLP round, auto", "MLP round, auto over serial"]
     assert figures["MLP round, auto over serial"].goal == 1.5
     assert all(figure.value > 0 and figure.repeats == 2 for figure in figures.values())
-
-
-def test_a_setting_that_a_federation_lacks_is_told():
-    with pytest.raises(SettingsError, match="no setting 'sauce', so 'hot' cannot be measured"):
-        federation(NOTHING.but(count=2), "serial", sauce="hot")
