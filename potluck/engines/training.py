@@ -31,7 +31,7 @@ from potluck.requests import Fit, Job
 MEMBERS, RATES = "members of the turn", "rates of the turn"
 """Under which names a turn's members and rates are handed to a step, beside the columns of its batch."""
 
-OFTEN = 8
+OFTEN = 24
 """From how many turns of one shape on it pays to capture one."""
 
 
