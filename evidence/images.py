@@ -1,0 +1,47 @@
+"""CIFAR-10 dealt to participants with networks of several architectures: what FedIN, DraftFed and PerHeFed share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import potluck
+from potluck.data import Source
+from potluck.models import resnet
+
+
+def balanced(source: Source, count: int | None, seed: int) -> NDArray[Any]:
+    """The rows of so many training samples, every class in proportion; all of them for None."""
+    if count is None or count >= len(source.y):
+        return np.arange(len(source.y))
+    return potluck.data.take_aside(np.arange(len(source.y)), source.y, count, seed).x
+
+
+def people(
+    source: Source,
+    shares: Sequence[NDArray[Any]],
+    depths: Mapping[int, int],
+    plan: potluck.Plan,
+    build: Callable[..., Any] = resnet,
+) -> list[potluck.Participant]:
+    """``depths``: so many participants with a ResNet of that depth. Names begin with it: ``resnet18-003``."""
+    kinds = [depth for depth, count in depths.items() for _ in range(count)]
+    return [
+        potluck.Participant(
+            f"resnet{depth}-{i:03d}",
+            partial(build, depth),
+            (source.x[rows], source.y[rows]),
+            labels=source.labels,
+            plan=plan,
+        )
+        for i, (depth, rows) in enumerate(zip(kinds, shares, strict=True))
+    ]
+
+
+def kind(name: str) -> str:
+    """The architecture in a participant's name."""
+    return name.rpartition("-")[0]
