@@ -19,11 +19,21 @@ Place = Sequence[int | Tensor]
 
 def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
     """A window of that shape as an index: ``whole[window(at, shape)]`` is what lies in it."""
-    spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(at, shape, strict=True)]
+    spans = [_span(p, length) for p, length in zip(at, shape, strict=True)]
     if sum(isinstance(span, Tensor) for span in spans) < 2:
         return tuple(spans)
     positions = [torch.arange(s.start, s.stop) if isinstance(s, slice) else s for s in spans]
     return tuple(p.reshape(-1, *[1] * (len(shape) - 1 - dimension)) for dimension, p in enumerate(positions))
+
+
+def _span(at: int | Tensor, length: int) -> slice | Tensor:
+    """Positions one after the other as a slice, which is read and written several times faster."""
+    if isinstance(at, Tensor):
+        first = int(at[0]) if len(at) else 0
+        if not at.equal(torch.arange(first, first + len(at), dtype=at.dtype, device=at.device)):
+            return at
+        at = first
+    return slice(at, at + length)
 
 
 class WindowMean:

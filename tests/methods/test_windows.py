@@ -76,3 +76,10 @@ def test_counters_stay_whole_numbers():
     found = mean(tensor(0), (3, 1, None, None), (6, 1, None, None))
     assert found.dtype == torch.int64
     assert found.item() == 4
+
+
+def test_positions_in_a_row_are_a_slice():
+    whole, rows = torch.arange(24.0).reshape(4, 6), torch.tensor([1, 2, 3])
+    assert window([rows, 0], (3, 6)) == (slice(1, 4), slice(0, 6))
+    assert whole[window([rows, torch.tensor([5, 0])], (3, 2))].equal(whole[1:4][:, [5, 0]])
+    assert whole[window([torch.tensor([2, 1]), 0], (2, 6))].equal(whole[[2, 1]])
