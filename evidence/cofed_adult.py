@@ -67,7 +67,7 @@ def network(input_shape: tuple[int, ...], classes: int) -> Any:
 
 
 KINDS: dict[str, Any] = {"tree": DecisionTreeClassifier, "svm": SVC, "additive": "additive", "network": network}
-PLAN = potluck.Plan(lr=1e-2, epochs=20, batch_size=50)
+PLAN = potluck.Plan(lr=1e-3, epochs=40, batch_size=50)
 """Of the networks; what validation data chose (``python -m evidence.tune adult``)."""
 ALPHA = 0.5
 """Likewise."""

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,14 +116,16 @@ def play(setup: Setup, result: Result, runs: Path, deadline: float = float("inf"
         federation.run(0, run_dir=folder, resume=True)  # takes up what there is
     kept = [row for row in result.content["rounds"] if row["round"] <= federation.history.rounds]
     result.write(rounds=kept, planned=setup.rounds, about=setup.about | _circumstances(federation))
-    began, slowest = time.monotonic(), 0.0
+    began, recent = time.monotonic(), deque[float](maxlen=3)
 
     def note(_: potluck.Federation, rows: list[Row]) -> None:
-        nonlocal began, slowest
+        nonlocal began
         _note(setup, result, rows, time.monotonic() - began)
-        slowest, began = max(slowest, time.monotonic() - began), time.monotonic()
+        recent.append(time.monotonic() - began)
+        began = time.monotonic()
         # Two rounds must still fit in: the next one, and perhaps one more after which the checkpoint is written.
-        if federation.history.rounds < setup.rounds and began + 2.2 * slowest + (setup.saving or 0.0) > deadline:
+        needed = 2.2 * max(recent) + (setup.saving or 0.0)
+        if federation.history.rounds < setup.rounds and began + needed > deadline:
             raise OutOfTimeError
 
     def go_on(until: int) -> None:

@@ -49,7 +49,7 @@ def table(
     rounds: int = 500,
     every: int = 2,
     alpha: float | None = 0.5,
-    saving: float = 60.0,
+    saving: float = 45.0,
     depths: tuple[int, ...] = DEPTHS,
     plan: potluck.Plan = PLAN,
 ) -> Setup:

@@ -16,7 +16,7 @@ from potluck.methods import FD, MHAT, Local
 PUBLIC, PRIVATE = {True: 2000, False: 10_000}, {True: 2900, False: 2000}
 """Section 4.1: how many samples are public, and how many each participant has, with and without public labels."""
 
-PLAN = potluck.Plan(optimizer="sgd", lr=0.1, epochs=1, batch_size=32)
+PLAN = potluck.Plan(optimizer="sgd", lr=0.5, epochs=1, batch_size=32)
 SERVER = potluck.Plan(optimizer="sgd", lr=0.5, epochs=5, batch_size=64)
 """Rates and batches: see docs/evidence.md. At the server it is so many samples of each participant in a batch."""
 BETA = 0.5
