@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import potluck
-from evidence import cofed_adult, draftfed_cifar, mhat_mnist
+from evidence import cofed_adult, mhat_mnist
 from evidence.experiment import RESULTS, Data, Setup
-from evidence.images import people
 from potluck.methods import Local
 
 SEED = 100
@@ -54,19 +52,7 @@ def adult(data: Data) -> Candidates:
             yield {"method": "cofed", "alpha": alpha, "weighted": weighted}, setup
 
 
-def draftfed(data: Data) -> Candidates:
-    """One participant of each depth with 1,000 images, alone, 10 epochs; measured on 2,000 that nobody has."""
-    cifar = data["cifar10"]
-    order = np.random.default_rng(SEED).permutation(len(cifar.y))
-    unused = order[3000:5000]
-    for lr in (1e-4, 3e-4, 1e-3):
-        plan = draftfed_cifar.PLAN.but(lr=lr, epochs=10)
-        table = people(cifar, np.split(order[:3000], 3), dict.fromkeys(draftfed_cifar.DEPTHS, 1), plan)
-        federation = potluck.Federation(table, Local(), seed=SEED)
-        yield {"lr": lr}, Setup(federation, 1, (cifar.x[unused], cifar.y[unused]))
-
-
-CHOICES = {"mhat": mhat, "adult": adult, "draftfed": draftfed}
+CHOICES = {"mhat": mhat, "adult": adult}
 
 
 def main() -> None:
