@@ -7,15 +7,17 @@ paper does not say how many take part in a round; here it is 10%, as in the same
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import potluck
 from evidence.experiment import Data, Maker, Setup, everyone, run
-from evidence.images import balanced, kind, people
+from evidence.images import balanced, kind, narrow, people
 from potluck.labels import decode
 from potluck.methods import FedAvg, FedIN, Local
 from potluck.methods.weights import WeightSharing
+from potluck.models import resnet
 
 DEPTHS = (10, 14, 18, 22, 26)
 PLAN = potluck.Plan(lr=1e-3, epochs=5, batch_size=16)
@@ -52,25 +54,27 @@ def table(
     saving: float = 45.0,
     depths: tuple[int, ...] = DEPTHS,
     plan: potluck.Plan = PLAN,
+    source: str = "cifar10",
+    build: Callable[..., Any] = resnet,
 ) -> Setup:
     """``each`` of every depth; ``alpha`` of the Dirichlet distribution, None for IID shares.
 
     ``images`` of the training images are dealt. ``dealt`` of every depth take part at all, the others' shares lie
     idle: enough for Local, where nobody depends on anybody.
     """
-    cifar = data["cifar10"]
-    chosen, count = balanced(cifar, images, seed), each * len(depths)
+    dataset = data[source]
+    chosen, count = balanced(dataset, images, seed), each * len(depths)
     if alpha is None:
-        shares = potluck.data.iid(cifar.y[chosen], count, seed).shares
+        shares = potluck.data.iid(dataset.y[chosen], count, seed).shares
     else:
-        shares = potluck.data.dirichlet(cifar.y[chosen], count, alpha, seed, minimum=plan.batch_size).shares
-    table = people(cifar, [chosen[share] for share in shares], dict.fromkeys(depths, each), plan)
+        shares = potluck.data.dirichlet(dataset.y[chosen], count, alpha, seed, minimum=plan.batch_size).shares
+    table = people(dataset, [chosen[share] for share in shares], dict.fromkeys(depths, each), plan, build)
     if dealt is not None:
         table = [person for i, person in enumerate(table) if i % each < dealt]
     federation = potluck.Federation(table, method, seed=seed, participation=participation)
     about = {"images": len(chosen), "alpha": alpha, "participation": participation, "plan": repr(plan)}
     whose = everyone if isinstance(method, Local) else newest
-    return Setup(federation, rounds, (cifar.x_test, cifar.y_test), every, whose, about, saving)
+    return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, whose, about, saving)
 
 
 ABLATION = {
@@ -84,6 +88,17 @@ ABLATION = {
 }
 SMALL: dict[str, Any] = {"each": 4, "images": 10_000, "participation": 1.0, "rounds": 15, "every": 3, "saving": 20.0}
 """20 participants with 500 images each on average."""
+NARROW: dict[str, Any] = {
+    "each": 2,
+    "images": 2000,
+    "participation": 1.0,
+    "rounds": 15,
+    "every": 5,
+    "plan": PLAN.but(epochs=2),
+    "source": "fashion_mnist",
+    "build": narrow,
+}
+"""What a CPU can do: 10 participants with about 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
 
 SETTINGS: dict[str, Maker] = {
     # Ten rounds of 5 epochs: what a participant trains in a hundred rounds of which it takes part in a tenth.
@@ -94,6 +109,8 @@ SETTINGS: dict[str, Maker] = {
     "without-in": partial(table, method=FedIN(intermediate=False)),
     "small-local": partial(table, method=Local(), **SMALL),
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
+    "narrow-local": partial(table, method=Local(), **NARROW),
+    **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
 }
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -51,10 +51,30 @@ def mhat(participants: int, place: Place) -> list[Job]:
     return each("mhat_mnist", [f"{name}-{participants}" for name in order], place)
 
 
+def narrow(settings: Mapping[str, Sequence[str]]) -> list[Job]:
+    """On a CPU's scale: every method under the first seed, then under the next."""
+    return [
+        job
+        for seed in SEEDS
+        for experiment, names in settings.items()
+        for job in each(experiment, [f"narrow-{name}" for name in names], "cpu", [seed])
+    ]
+
+
 ABLATION = [f"small-{name}" for name in ("fedavg", "fedin", "without-in", "without-prox", "without-opt", "noise-0.8")]
 NOISE = [f"small-{name}" for name in ("local", "noise-0.2", "noise-2.0", "noise-5.0", "exact")]
 WHY = ("same-half", "all-same-start", "half-same-start", "same-half-same-start")
 FOREIGN = ("draftfed-svhn", "draftfed-cifar100")
+NARROW = {
+    "perhefed_cifar": ("local", "fedavg", "all", "half"),
+    "draftfed_cifar": ("local", "draftfed"),
+    "fedin_cifar": ("local", "fedavg", "fedin"),
+}
+NARROW_WHY = {
+    "perhefed_cifar": ("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
+    "draftfed_cifar": ("draftfed-logits",),
+    "fedin_cifar": ("without-in", "noise-0.8"),
+}
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
 
 PLANNED = [
@@ -79,6 +99,9 @@ PLANNED = [
     *each("perhefed_cifar", WHY, "gpu", [1, 2]),
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
     *each("fedin_cifar", ("without-in", "fedin-noise"), "gpu", [0]),
+    *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
+    *narrow(NARROW),
+    *narrow(NARROW_WHY),
 ]
 """In the order in which they are begun."""
 

@@ -38,6 +38,7 @@ def write_adult(folder):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write(folder, "mnist", (28, 28), 300)
+    write(folder, "fashion_mnist", (28, 28), 200)
     write(folder, "cifar10", (32, 32, 3), 200)
     write(folder, "svhn", (32, 32, 3), 60)
     write(folder, "cifar100", (32, 32, 3), 1000, coarse=True)

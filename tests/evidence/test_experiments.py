@@ -6,6 +6,7 @@ import pytest
 import potluck
 from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar
 from evidence.experiment import Result, play
+from evidence.images import narrow
 from potluck.methods import CoFED, DraftFed, FedIN, Local, PerHeFed
 
 QUICK = potluck.Plan(epochs=1, batch_size=16)
@@ -96,11 +97,11 @@ class TestFedin:
         assert all(some[name].data.x.equal(everybody[name].data.x) for name in some)
 
 
-@pytest.mark.parametrize("public", ["cifar10", "svhn"])
+@pytest.mark.parametrize("public", [None, "svhn"])
 def test_draftfed(data, tmp_path, public):
     method = DraftFed(samples=8, draft_epochs=1)
     small = {"rounds": 1, "depths": {10: 1, 14: 1}, "samples": 8, "plan": QUICK}
-    setup = draftfed_cifar.table(data, 0, method, public, images=48, **small)
+    setup = draftfed_cifar.table(data, 0, method, public=public, images=48, **small)
     assert sum(len(p.data) for p in setup.federation.participants.values()) == 40
     played(setup, tmp_path)
 
@@ -113,3 +114,36 @@ def test_perhefed(data, tmp_path, same):
     assert first.weights()["conv1.weight"].equal(second.weights()["conv1.weight"]) is same
     setup.federation.run(1)
     assert (list(first.state["shared"]) == list(second.state["shared"])) is same
+
+
+class TestNarrow:
+    """What a CPU can do: Fashion-MNIST and ResNets with an eighth of the filters."""
+
+    @pytest.mark.parametrize("depth", [10, 26])
+    def test_a_network_is_a_resnet_with_an_eighth_of_the_filters(self, depth):
+        wide, thin = potluck.models.resnet(depth, (3, 32, 32), 10), narrow(depth, (3, 32, 32), 10)
+        for (name, entry), (other, same) in zip(wide.state_dict().items(), thin.state_dict().items(), strict=True):
+            assert name == other
+            for length, short in zip(entry.shape, same.shape, strict=True):
+                assert short in (length, length // 8)
+        assert thin.fc.weight.shape == (10, 64)
+
+    @pytest.mark.parametrize("method", [Local(), fedin_cifar.FEDAVG, FedIN()])
+    def test_fedin(self, data, tmp_path, method):
+        small = fedin_cifar.NARROW | {"rounds": 2, "each": 1, "depths": (10, 14), "images": 40, "plan": QUICK}
+        played(fedin_cifar.table(data, 0, method, alpha=None, **small), tmp_path)
+
+    def test_draftfed(self, data, tmp_path):
+        small = {"rounds": 1, "depths": {10: 1, 14: 1}, "samples": 8, "plan": QUICK, "images": 48}
+        setup = draftfed_cifar.table(data, 0, DraftFed(samples=8), **(draftfed_cifar.NARROW | small))
+        played(setup, tmp_path)
+
+    def test_perhefed_is_measured_after_training(self, data):
+        small = {"participants": 2, "images": 40, "rounds": 1, "plan": QUICK}
+        setup = perhefed_cifar.table(data, 0, perhefed_cifar.ALL, trained=True, **(perhefed_cifar.NARROW | small))
+        setup.federation.run(1)
+        before = {name: p.weights() for name, p in setup.federation.participants.items()}
+        ahead = setup.whose(setup.federation)
+        for name, person in setup.federation.participants.items():
+            assert all(entry.equal(before[name][key]) for key, entry in person.weights().items())
+            assert not ahead[name].weights()["conv1.weight"].equal(before[name]["conv1.weight"])
