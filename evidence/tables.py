@@ -1,93 +1,30 @@
-"""Turns the results into the tables and figures of docs/evidence.md: the last round, the best one marked as such."""
+"""Turns the results into the tables of docs/evidence.md: the last round, the best one marked as such.
+
+``--write PAGE`` puts each table between its marks in the page, ``<!-- table NAME -->`` and ``<!-- end -->``.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evidence.experiment import RESULTS
+from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
 
-Outcome = dict[str, Any]
-"""What one result file holds."""
-
-
-class Results:
-    """All result files of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._found: dict[tuple[str, str], list[Outcome]] = {}
-        for path in sorted(folder.glob("*.json")):
-            content = json.loads(path.read_text())
-            if isinstance(content, dict) and any("accuracy" in row for row in content.get("rounds", [])):
-                self._found.setdefault((content["experiment"], content["setting"]), []).append(content)
-
-    def of(self, experiment: str, setting: str) -> list[Outcome]:
-        """One outcome for each seed; none if it was not played."""
-        return self._found.get((experiment, setting), [])
-
-    def counts(self, name: str) -> Any:
-        return json.loads((self.folder / f"counts.{name}.json").read_text())
-
-
-def measured(outcome: Outcome) -> dict[int, float]:
-    """Round → mean accuracy, where it was measured."""
-    return {row["round"]: row["accuracy"] for row in outcome["rounds"] if "accuracy" in row}
-
-
-def common_round(groups: Iterable[list[Outcome]]) -> int | None:
-    """The last round that was measured in all outcomes: where they can be compared."""
-    rounds = [set(measured(outcome)) for outcomes in groups for outcome in outcomes]
-    shared = set.intersection(*rounds) if rounds else set()
-    return max(shared, default=None)
-
-
-def spread(values: Iterable[float], scale: float = 100.0, digits: int = 1) -> str:
-    """Mean ± deviation over seeds; a single seed has none."""
-    found = [scale * value for value in values]
-    if not found:
-        return "–"
-    text = f"{np.mean(found):.{digits}f}"
-    return text if len(found) == 1 else f"{text} ± {np.std(found, ddof=1):.{digits}f}"
-
-
-def at(outcomes: list[Outcome], round: int | None) -> str:
-    """Accuracy in percent at a round; the last measured one of each for None."""
-    scores = [measured(outcome) for outcome in outcomes]
-    return spread(score[max(score) if round is None else round] for score in scores)
-
-
-def best(outcomes: list[Outcome]) -> str:
-    """The best round's accuracy and, in brackets, its number: chosen on test data, not a result."""
-    tops = [max(measured(outcome).items(), key=lambda pair: pair[1]) for outcome in outcomes]
-    if not tops:
-        return "–"
-    return f"{spread(accuracy for _, accuracy in tops)} ({spread((number for number, _ in tops), 1, 0)})"
-
-
-def first_within(outcome: Outcome, points: float) -> int:
-    """The first round that comes within so many points of the best one."""
-    scores = measured(outcome)
-    return min(number for number, score in scores.items() if score >= max(scores.values()) - points / 100)
-
-
-def first_above(outcome: Outcome, accuracy: float) -> int | None:
-    """The first round at or above an accuracy."""
-    return min((number for number, score in measured(outcome).items() if score >= accuracy), default=None)
-
-
-def seeds(outcomes: list[Outcome]) -> str:
-    return str(len(outcomes)) if outcomes else "–"
+MARKED = re.compile(r"(<!-- table (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
 
 
 def markdown(heading: list[str], rows: Iterable[list[str]]) -> str:
     lines = [heading, ["---"] * len(heading), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def seeds(outcomes: list[Outcome]) -> str:
+    return str(len(outcomes)) if outcomes else "–"
 
 
 MHAT_PUBLISHED = {
@@ -100,73 +37,145 @@ MHAT_PUBLISHED = {
     ("mhat", "unlabelled", 20): "94.23 (83)",
     ("fd", "unlabelled", 20): "94.72 (169)",
 }
+MHAT_ROUNDS = {
+    ("labelled", 3): (130, 200),
+    ("labelled", 20): (200,),
+    ("unlabelled", 3): (72,),
+    ("unlabelled", 20): (200,),
+}
+"""Where methods are compared: the last round that every method reached under as many seeds as there are."""
+NAMES = {"local": "Local", "fd": "FD", "mhat": "MHAT"}
 
 
 def mhat(results: Results) -> str:
     """MHAT's Table 1."""
     rows = []
-    for labels in ("labelled", "unlabelled"):
-        for participants in (3, 20):
-            methods = {name: results.of("mhat_mnist", f"{name}-{labels}-{participants}") for name in NAMES}
-            last = common_round(methods.values())
-            for name, outcomes in methods.items():
-                published = MHAT_PUBLISHED.get((name, labels, participants), "–")
+    for (labels, participants), lasts in MHAT_ROUNDS.items():
+        for last in lasts:
+            for name, title in NAMES.items():
+                outcomes = results.until("mhat_mnist", f"{name}-{labels}-{participants}", last)
                 near = spread((first_within(outcome, 0.5) for outcome in outcomes), 1, 0)
-                scores = [at(outcomes, last), best(outcomes), near, published, seeds(outcomes)]
-                rows.append([labels, str(participants), NAMES[name], *scores])
-    heading = ["public data", "participants", "method", "last round", "best round*", "within 0.5 of it", "published*"]
-    return markdown([*heading, "seeds"], rows)
+                published = MHAT_PUBLISHED.get((name, labels, participants), "–")
+                scores = [str(last), final(outcomes, 2), best(outcomes, 2), near, published, seeds(outcomes)]
+                rows.append([labels, str(participants), title, *scores])
+    heading = ["public data", "participants", "method", "rounds", "last round", "best round*", "within 0.5 of it"]
+    return markdown([*heading, "published*", "seeds"], rows)
 
 
-NAMES = {"local": "Local", "fd": "FD", "mhat": "MHAT"}
+def mhat_stopped(results: Results) -> str:
+    """The round of the best accuracy, had one stopped sooner."""
+    stops = (50, 100, 150, 200)
+    rows = []
+    for labels, participants in MHAT_ROUNDS:
+        for name in ("fd", "mhat"):
+            setting = f"{name}-{labels}-{participants}"
+            found = [[o for o in results.until("mhat_mnist", setting, stop) if o["seed"] == 0] for stop in stops]
+            rows.append([labels, str(participants), NAMES[name], *(best(outcomes, 2) for outcomes in found)])
+    return markdown(["public data", "participants", "method", *(f"of {stop}" for stop in stops)], rows)
+
+
+def mhat_ahead(results: Results) -> str:
+    """At how many rounds MHAT is more accurate than FD under the same seed, and the last of them."""
+    rows = []
+    for labels, participants in MHAT_ROUNDS:
+        fd = {outcome["seed"]: measured(outcome) for outcome in results.of("mhat_mnist", f"fd-{labels}-{participants}")}
+        for outcome in results.of("mhat_mnist", f"mhat-{labels}-{participants}"):
+            other = fd.get(outcome["seed"], {})
+            both = {number: score for number, score in measured(outcome).items() if number in other}
+            ahead = [number for number, score in both.items() if score > other[number]]
+            last = str(max(ahead)) if ahead else "–"
+            rows.append([labels, str(participants), str(outcome["seed"]), str(len(both)), str(len(ahead)), last])
+    return markdown(["public data", "participants", "seed", "rounds", "MHAT ahead in", "the last of them"], rows)
+
+
+def adult_split(results: Results) -> str:
+    """Gains on the census's own columns of those who alone are wrong more often than right, and of all others."""
+    reference = {outcome["seed"]: outcome for outcome in results.of("cofed_adult", "raw-local")}
+    groups: dict[str, Callable[[float], bool]] = {
+        "below 50% alone": lambda score: score < 0.5,
+        "all others": lambda score: score >= 0.5,
+    }
+    rows = []
+    for title, belongs in groups.items():
+        found: list[list[float]] = []
+        kinds: set[str] = set()
+        for outcome in results.of("cofed_adult", "raw-cofed"):
+            alone = reference[outcome["seed"]]
+            names = [name for name, score in alone["participants"].items() if belongs(score)]
+            found.append([gains(outcome, alone)[name] for name in names])
+            kinds.update(name.rpartition("-")[0] for name in names)
+        counted = spread((len(some) for some in found), 1)
+        rows.append([title, ", ".join(sorted(kinds)), counted, spread(float(np.mean(some)) for some in found)])
+    return markdown(["", "kinds", "participants of 100", "mean gain, %"], rows)
 
 
 def compared(
-    results: Results, experiment: str, settings: Mapping[str, str], published: Mapping[str, str] | None = None
+    results: Results,
+    experiment: str,
+    settings: Mapping[str, str],
+    last: int,
+    published: Mapping[str, str] | None = None,
 ) -> str:
-    """One row for each setting, all at the last round that all of them reached; what was not played is left out."""
-    found = {name: results.of(experiment, name) for name in settings}
-    found = {name: outcomes for name, outcomes in found.items() if outcomes}
-    last = common_round(found.values())
+    """One row for each setting that was played, all at one round; what did not reach it is left out."""
     rows = []
-    for name, outcomes in found.items():
-        scores = [at(outcomes, last), best(outcomes), _megabytes(outcomes)]
-        rows.append([settings[name], *scores, (published or {}).get(name, "–"), seeds(outcomes)])
-    heading = ["", f"round {last}", "best round*", "MB up a round", "published", "seeds"]
-    return markdown(heading, rows)
+    for name, title in settings.items():
+        outcomes = results.until(experiment, name, last)
+        if outcomes:
+            scores = [final(outcomes), best(outcomes), _megabytes(outcomes)]
+            rows.append([title, *scores, (published or {}).get(name, "–"), seeds(outcomes)])
+    return markdown(["", f"round {last}", "best round*", "MB up a round", "published", "seeds"], rows)
 
 
 def _megabytes(outcomes: list[Outcome]) -> str:
     """What a participant sends in a round, when joining is over."""
-    sent = [outcome["rounds"][-1]["bytes_up"] for outcome in outcomes]
-    return f"{np.mean(sent) / 1e6:.2f}"
+    return f"{np.mean([outcome['rounds'][-1]['bytes_up'] for outcome in outcomes]) / 1e6:.2f}"
 
 
-def relative(results: Results, experiment: str, alone: str, settings: Mapping[str, str]) -> str:
-    """Each participant's accuracy over what it has alone: the mean gain, the least, the most, and who gains at all."""
-    reference = {outcome["seed"]: outcome["participants"] for outcome in results.of(experiment, alone)}
+def cut_off(
+    results: Results, experiment: str, settings: Mapping[str, str], planned: int, published: Mapping[str, str]
+) -> str:
+    """What was cut off before it could be compared: each at the last round it reached."""
     rows = []
     for name, title in settings.items():
+        for outcome in results.of(experiment, name):
+            reached = f"{last_round(outcome)} of {planned}"
+            rows.append([title, reached, final([outcome]), best([outcome]), published.get(name, "–")])
+    return markdown(["", "last measured round", "accuracy there", "best round*", "published"], rows)
+
+
+def relative(
+    results: Results, experiment: str, alone: str, settings: Mapping[str, str], published: Mapping[str, str]
+) -> str:
+    """Each participant's accuracy over what it has alone: the mean gain, the least, the most, and who gains at all."""
+    reference = {outcome["seed"]: outcome for outcome in results.of(experiment, alone)}
+    local = final(reference.values())
+    rows = [["Local", local, "–", "–", "–", "–", "–", seeds(list(reference.values()))]]
+    for name, title in settings.items():
         outcomes = [outcome for outcome in results.of(experiment, name) if outcome["seed"] in reference]
-        if not outcomes:
-            continue
-        gains = [
-            np.array([score / reference[o["seed"]][person] - 1 for person, score in o["participants"].items()])
-            for o in outcomes
-        ]
-        own = [reference[outcome["seed"]] for outcome in outcomes]
-        rows.append(
-            [
-                title,
-                spread(float(np.mean(list(scores.values()))) for scores in own),
-                at(outcomes, None),
-                spread(float(gain.mean()) for gain in gains),
-                f"{100 * min(gain.min() for gain in gains):.0f} … {100 * max(gain.max() for gain in gains):.0f}",
-                spread((float((gain > 0).mean()) for gain in gains), digits=0),
-                seeds(outcomes),
-            ]
-        )
-    heading = ["", "Local", "accuracy", "mean gain, %", "least … most, %", "gain at all, %", "seeds"]
+        if outcomes:
+            found = [np.array(list(gains(outcome, reference[outcome["seed"]]).values())) for outcome in outcomes]
+            rows.append(
+                [
+                    title,
+                    final(outcomes),
+                    spread(float(gain.mean()) for gain in found),
+                    spread(float(np.median(gain)) for gain in found),
+                    f"{100 * min(gain.min() for gain in found):.0f} … {100 * max(gain.max() for gain in found):.0f}",
+                    spread((float((gain > 0).mean()) for gain in found), digits=0),
+                    published.get(name, "–"),
+                    seeds(outcomes),
+                ]
+            )
+    heading = [
+        "",
+        "accuracy",
+        "mean gain, %",
+        "median, %",
+        "least … most, %",
+        "gain at all, %",
+        "published gain, %",
+        "seeds",
+    ]
     return markdown(heading, rows)
 
 
@@ -187,15 +196,56 @@ def _mean_of(outcome: Outcome, kind: str) -> float:
     return float(np.mean([score for name, score in scores if name.rpartition("-")[0] == kind]))
 
 
+def counted_fedin(results: Results) -> str:
+    """FedIN's Table 4."""
+    found = results.counts("fedin")
+    mean, pairs, sent = found["mean parameters"], found["pairs"], found["mean values sent"]
+    rows = [
+        ["FedAvg", f"{mean / 1e6:.3f}", f"{sent['FedAvg'] / 1e6:.3f}", "12.28"],
+        ["FedIN", f"{(mean + pairs) / 1e6:.3f}", f"{sent['FedIN'] / 1e6:.3f}", "12.35"],
+    ]
+    return markdown(["", "parameters and features, M", "payload, M values", "published, M"], rows)
+
+
+def counted_draftfed(results: Results) -> str:
+    """Drafts against whole models."""
+    published = {"ResNets": "8", "DenseNets": "17"}
+    rows = []
+    for family, found in results.counts("draftfed").items():
+        shares = found["share of the mean model"]
+        whole = np.mean(list(found["parameters"].values())) / 1e6
+        rows.append([family, f"{whole:.2f}", *(f"{100 * shares[n]:.1f}" for n in ("128", "512")), published[family]])
+    return markdown(["", "mean model, M", "128 samples, %", "512 samples, %", "published, %"], rows)
+
+
+def counted_perhefed(results: Results) -> str:
+    """The share of FedAvg's parameters at inter = intra = 0.5."""
+    published = {"ResNet34": "0.33", "DenseNet121": "0.42"}
+    rows = []
+    for name, found in results.counts("perhefed").items():
+        drawn = f"{found['mean']:.3f} ± {found['deviation']:.3f}"
+        span = f"{found['least']:.2f} … {found['most']:.2f}"
+        readings = ("half the layers, half the filters", "half the layers, half the filters of k×k layers only")
+        rows.append([name, drawn, span, *(f"{found[reading]:.3f}" for reading in readings), published[name]])
+    heading = ["", "over 50 draws", "least … most", "expected", "expected if 1×1 layers travel whole", "published"]
+    return markdown(heading, rows)
+
+
 ADULT = {
-    "local": "Local",
     "cofed": "CoFED",
     "cofed-weighted": "CoFED, class-weighted update",
     "cofed-alpha-0.3": "CoFED, α = 0.3",
+}
+ADULT_RAW = {"raw-cofed": "CoFED"}
+ADULT_KINDS = {
+    "local": "Local",
+    **ADULT,
     "raw-local": "Local, columns as in the census",
     "raw-cofed": "CoFED, columns as in the census",
 }
-FEDIN_PUBLISHED = {"fedavg": "66.2", "fedin": "75.9", "fedin-noise": "77.3", "without-in": "72.0"}
+COFED = {"cofed": "CoFED", "cofed-margin": "CoFED, margin 0.3", "local-longer": "Local, twice as long"}
+COFED_PUBLISHED = {"iid-cofed": "17.3", "non-iid-cofed": "35.6"}
+FEDIN_PUBLISHED = {"fedavg": "66.2", "fedin": "75.9"}
 FEDIN_TITLES = {
     "local": "Local",
     "fedavg": "FedAvg, layer-wise",
@@ -204,20 +254,9 @@ FEDIN_TITLES = {
     "without-opt": "FedIN without Opt",
     "fedin": "FedIN",
     "exact": "FedIN, eq. 12",
-    "fedin-noise": "FedIN, noise 0.8σ",
     **{f"noise-{level}": f"FedIN, noise {level}σ" for level in (0.2, 0.8, 2.0, 5.0)},
 }
-SMALL_PUBLISHED = {
-    "fedavg": "66.2",
-    "without-in": "72.0",
-    "without-prox": "66.4",
-    "without-opt": "74.9",
-    "fedin": "75.9",
-    "noise-0.2": "76.4",
-    "noise-0.8": "77.3",
-    "noise-2.0": "73.5",
-    "noise-5.0": "30.6",
-}
+FEDIN_FASHION = {"fedavg": "89.4", "fedin": "90.3", "noise-0.2": "90.4", "noise-0.8": "90.7", "noise-2.0": "88.7"}
 PERHEFED = {
     "local": "Local",
     "fedavg": "FedAvg",
@@ -227,46 +266,67 @@ PERHEFED = {
     "half-same-start": "half of the layers, one start",
     "same-half": "the same half",
     "same-half-same-start": "the same half, one start",
+    "all-trained": "all layers, measured after training",
+    "half-trained": "half of the layers, measured after training",
 }
-DRAFTFED = {
-    "local": "Local",
-    "draftfed": "DraftFed",
-    "draftfed-weighted": "DraftFed, λ = 0.1, 1, 0.1",
-    "draftfed-logits": "DraftFed, logits alone",
-    "draftfed-cifar100": "DraftFed, drafts of CIFAR-100",
-    "draftfed-svhn": "DraftFed, drafts of SVHN",
-}
-COFED = {"cofed": "CoFED", "cofed-margin": "CoFED, margin 0.3", "local-longer": "Local, twice as long"}
+DRAFTFED = {"local": "Local", "draftfed": "DraftFed", "draftfed-logits": "DraftFed, logits alone"}
+
+
+def narrow(settings: Mapping[str, str]) -> dict[str, str]:
+    """The same settings at the scale of a CPU."""
+    return {f"narrow-{name}": title for name, title in settings.items()}
+
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "mhat": mhat,
-    "adult": lambda results: relative(results, "cofed_adult", "local", ADULT),
-    "adult, raw": lambda results: relative(results, "cofed_adult", "raw-local", ADULT),
-    "adult by kind": lambda results: by_kind(results, "cofed_adult", ADULT),
+    "mhat stopped sooner": mhat_stopped,
+    "mhat ahead": mhat_ahead,
+    "mhat slow": lambda results: compared(
+        results, "mhat_mnist", {f"{name}-labelled-3-slow": title for name, title in NAMES.items()}, 60
+    ),
+    "adult": lambda results: relative(results, "cofed_adult", "local", ADULT, {"cofed": "8.5"}),
+    "adult raw": lambda results: relative(results, "cofed_adult", "raw-local", ADULT_RAW, {"raw-cofed": "8.5"}),
+    "adult raw split": adult_split,
+    "adult by kind": lambda results: by_kind(results, "cofed_adult", ADULT_KINDS),
     **{
         f"cofed {kind}": lambda results, kind=kind: relative(  # type: ignore[misc]
-            results, "cofed_cifar", f"{kind}-local", {f"{kind}-{name}": title for name, title in COFED.items()}
+            results,
+            "cofed_cifar",
+            f"{kind}-local",
+            {f"{kind}-{name}": title for name, title in COFED.items()},
+            COFED_PUBLISHED,
         )
         for kind in ("iid", "non-iid")
     },
-    "fedin": lambda results: compared(results, "fedin_cifar", FEDIN_TITLES, FEDIN_PUBLISHED),
-    "fedin small": lambda results: compared(
-        results,
-        "fedin_cifar",
-        {f"small-{name}": title for name, title in FEDIN_TITLES.items()},
-        {f"small-{name}": number for name, number in SMALL_PUBLISHED.items()},
+    "fedin": lambda results: cut_off(results, "fedin_cifar", FEDIN_TITLES, 500, FEDIN_PUBLISHED),
+    "fedin narrow": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION)),
+    "draftfed": lambda results: cut_off(
+        results, "draftfed_cifar", DRAFTFED, 20, {"local": "62.76", "draftfed": "64.16"}
     ),
-    "draftfed": lambda results: compared(results, "draftfed_cifar", DRAFTFED, {"local": "62.76", "draftfed": "64.16"}),
-    "perhefed": lambda results: compared(results, "perhefed_cifar", PERHEFED, {"all": "75.4", "half": "61.2"}),
+    "draftfed narrow": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED), 20),
+    "perhefed": lambda results: compared(results, "perhefed_cifar", PERHEFED, 20, {"all": "75.4", "half": "61.2"}),
+    "perhefed narrow": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED), 20),
+    "fedin counts": counted_fedin,
+    "draftfed counts": counted_draftfed,
+    "perhefed counts": counted_perhefed,
 }
+
+
+def filled(page: str, results: Results) -> str:
+    """The page with every marked table as the results make it."""
+    return MARKED.sub(lambda found: f"{found[1]}{TABLES[found['name']](results)}\n{found[3]}", page)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m evidence.tables", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page")
     chosen = parser.parse_args()
     results = Results(chosen.results)
+    if chosen.write:
+        chosen.write.write_text(filled(chosen.write.read_text(), results))
+        return
     for name in chosen.only:
         print(f"### {name}\n\n{TABLES[name](results)}\n")
 
