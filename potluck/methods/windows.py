@@ -23,7 +23,8 @@ BLOCK = 2**18
 
 def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
     """A window of that shape as an index: ``whole[window(at, shape)]`` is what lies in it."""
-    spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(at, shape, strict=True)]
+    starts = [_start(position) for position in at]
+    spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(starts, shape, strict=True)]
     if sum(isinstance(span, Tensor) for span in spans) < 2:
         return tuple(spans)
     positions = [torch.arange(s.start, s.stop) if isinstance(s, slice) else s for s in spans]

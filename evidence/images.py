@@ -1,0 +1,70 @@
+"""Images dealt to participants with networks of several architectures: what FedIN, DraftFed and PerHeFed share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+import potluck
+from potluck.data import Source
+from potluck.models import resnet
+from potluck.models.resnet import DEPTHS, BasicBlock, ResNet
+from potluck.models.stem import first_layers
+
+
+def balanced(source: Source, count: int | None, seed: int) -> NDArray[Any]:
+    """The rows of so many training samples, every class in proportion; all of them for None."""
+    if count is None or count >= len(source.y):
+        return np.arange(len(source.y))
+    return potluck.data.take_aside(np.arange(len(source.y)), source.y, count, seed).x
+
+
+def people(
+    source: Source,
+    shares: Sequence[NDArray[Any]],
+    depths: Mapping[int, int],
+    plan: potluck.Plan,
+    build: Callable[..., Any] = resnet,
+) -> list[potluck.Participant]:
+    """``depths``: so many participants with a ResNet of that depth. Names begin with it: ``resnet18-003``."""
+    kinds = [depth for depth, count in depths.items() for _ in range(count)]
+    return [
+        potluck.Participant(
+            f"resnet{depth}-{i:03d}",
+            partial(build, depth),
+            (source.x[rows], source.y[rows]),
+            labels=source.labels,
+            plan=plan,
+        )
+        for i, (depth, rows) in enumerate(zip(kinds, shares, strict=True))
+    ]
+
+
+def kind(name: str) -> str:
+    """The architecture in a participant's name."""
+    return name.rpartition("-")[0]
+
+
+def narrow(depth: int, input_shape: Sequence[int], classes: int, width: int = 8) -> ResNet:
+    """A ResNet of 10 to 34 layers with an eighth of the filters: small enough to train many of them on a CPU."""
+    stem = first_layers("standard", input_shape[0], width)
+    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), stem, strict=True))
+    before = width
+    for stage, count in enumerate(DEPTHS[depth][1]):
+        after = width * 2**stage
+        blocks = [BasicBlock(before, after, stride=2 if stage else 1)]
+        blocks += [BasicBlock(after, after, stride=1) for _ in range(count - 1)]
+        steps[f"layer{stage + 1}"] = nn.Sequential(*blocks)
+        before = after
+    steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(before, classes)}
+    network = ResNet(steps)
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return network
