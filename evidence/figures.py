@@ -15,8 +15,8 @@ from evidence.outcomes import Outcome, Results, gains, measured
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 PAPER, INK, SOFT, LINE = "#fbfaf7", "#22303a", "#6c7780", "#e4dfd5"
-COLOURS = {"local": "#a8b3b9", "fd": "#3f6f8c", "fedavg": "#3f6f8c", "mhat": "#d9593a", "fedin": "#d9593a"}
-TITLES = {"local": "Local", "fd": "FD", "fedavg": "FedAvg", "mhat": "MHAT", "fedin": "FedIN"}
+COLOURS = {"local": "#a8b3b9", "fd": "#3f6f8c", "mhat": "#d9593a"}
+TITLES = {"local": "Local", "fd": "FD", "mhat": "MHAT"}
 
 
 def panels(count: int, height: float = 2.7) -> tuple[Figure, list[Any]]:
@@ -59,19 +59,6 @@ def mhat(results: Results) -> Figure:
     return figure
 
 
-def fedin(results: Results) -> Figure:
-    """FedAvg's first rounds at full scale, and all methods on a CPU's scale."""
-    figure, axes = panels(2)
-    curves(axes[0], "fedavg", results.of("fedin_cifar", "fedavg"))
-    curves(axes[0], "fedin", results.of("fedin_cifar", "fedin"))
-    finish(axes[0], "CIFAR-10, 100 participants", "round", "test accuracy, %")
-    for name in ("local", "fedavg", "fedin"):
-        curves(axes[1], name, results.of("fedin_cifar", f"narrow-{name}"))
-    finish(axes[1], "Fashion-MNIST, 10 narrow ResNets", "round")
-    axes[1].legend(fontsize=8, frameon=False, labelcolor=INK)
-    return figure
-
-
 def cofed(results: Results) -> Figure:
     """Every participant's gain, from the least to the most, under the first seed."""
     shown = {
@@ -89,7 +76,7 @@ def cofed(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {"mhat-and-fd": mhat, "fedin-rounds": fedin, "cofed-gains": cofed}
+FIGURES: dict[str, Callable[[Results], Figure]] = {"mhat-and-fd": mhat, "cofed-gains": cofed}
 
 
 def main() -> None:

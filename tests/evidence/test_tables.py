@@ -1,0 +1,71 @@
+"""The page's tables are what the results make; what is compared is alike."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evidence.experiment import RESULTS
+from evidence.figures import FIGURES
+from evidence.outcomes import Results, best, final, first_within, gains
+from evidence.tables import MARKED, TABLES, compared, filled, relative
+
+PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
+
+
+def write(folder, setting, seed, scores, **more):
+    rounds = [{"round": number, "accuracy": score, "bytes_up": 2e6} for number, score in scores.items()]
+    content = {"experiment": "toy", "setting": setting, "seed": seed, "rounds": rounds, **more}
+    (folder / f"toy.{setting}.{seed}.json").write_text(json.dumps(content))
+
+
+@pytest.fixture
+def results(tmp_path):
+    write(tmp_path, "one", 0, {1: 0.5, 2: 0.8, 3: 0.7})
+    write(tmp_path, "one", 1, {1: 0.4, 2: 0.6, 3: 0.5})
+    write(tmp_path, "one", 2, {1: 0.1})
+    write(tmp_path, "two", 0, {1: 0.5, 2: 0.5, 3: 0.9, 4: 1.0})
+    write(tmp_path, "never", 0, {})
+    return Results(tmp_path)
+
+
+def test_the_page_holds_what_the_results_make():
+    page = PAGE.read_text()
+    assert filled(page, Results(RESULTS)) == page, "run: python -m evidence.tables --write docs/evidence.md"
+
+
+def test_the_page_shows_every_figure_and_every_table_that_has_rows():
+    page, results = PAGE.read_text(), Results(RESULTS)
+    with_rows = [name for name, make in TABLES.items() if len(make(results).splitlines()) > 2]
+    assert sorted(found["name"] for found in MARKED.finditer(page)) == sorted(with_rows)
+    for name in FIGURES:
+        assert page.count(f"(images/evidence-{name}.png)") == 1
+        assert (PAGE.parent / "images" / f"evidence-{name}.png").exists()
+
+
+def test_only_what_reached_a_round_is_compared_and_only_until_there(results):
+    table = compared(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, 3, {"two": "99"})
+    assert table.splitlines()[2:] == [
+        "| One | 60.0 ± 14.1 | 70.0 ± 14.1 (2 ± 0) | 2.00 | – | 2 |",
+        "| Two | 90.0 | 90.0 (3) | 2.00 | 99 | 1 |",
+    ]
+
+
+def test_numbers_of_an_outcome(results):
+    outcomes = results.of("toy", "one")
+    assert final(outcomes[:1]) == "70.0"
+    assert best(outcomes[:1]) == "80.0 (2)"
+    assert best([]) == final([]) == "–"
+    assert first_within(outcomes[0], 10.0) == 2
+    assert first_within(outcomes[0], 31.0) == 1
+
+
+def test_gains_are_relative_to_oneself_alone(tmp_path):
+    write(tmp_path, "local", 0, {1: 0.5}, participants={"a": 0.4, "b": 0.6})
+    write(tmp_path, "together", 0, {1: 0.6}, participants={"a": 0.6, "b": 0.6})
+    write(tmp_path, "together", 1, {1: 0.1}, participants={"a": 0.1, "b": 0.1})  # nobody to compare with
+    results = Results(tmp_path)
+    found = gains(results.of("toy", "together")[0], results.of("toy", "local")[0])
+    assert found == pytest.approx({"a": 0.5, "b": 0.0})
+    last = relative(results, "toy", "local", {"together": "Together"}, {"together": "7"}).splitlines()[-1]
+    assert last == "| Together | 60.0 | 25.0 | 25.0 | 0 … 50 | 50 | 7 | 1 |"
