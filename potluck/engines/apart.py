@@ -2,6 +2,8 @@
 
 Workers are forked, so they find models and data where they are. New weights come back through memory that both sides
 share, everything else through a pipe.
+
+What comes through the pipe is pickled: it was written by a copy of this very process, and nobody else can reach it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from potluck.engines.local import timed_alone
@@ -159,8 +161,3 @@ def _tensors(job: Job) -> list[Tensor]:
 def _padded(tensor: Tensor) -> int:
     length = tensor.numel() * tensor.element_size()
     return -(-length // ALIGNED) * ALIGNED
-
-
-def convolves(model: nn.Module) -> bool:
-    """Whether a network has convolutions, for which stacking and layouts make another difference than elsewhere."""
-    return any(isinstance(layer, nn.modules.conv._ConvNd) for layer in model.modules())

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from potluck.engines.apart import Apart, answer_apart, convolves, workers
+from potluck.engines.apart import Apart, answer_apart, workers
 from potluck.engines.batched import Batched, Timed
 from potluck.engines.local import timed_alone
-from potluck.engines.ways import Choices, Way, check_choices, kind_of, samples_seen, ways_for
+from potluck.engines.ways import Choices, Way, check_choices, convolves, kind_of, samples_seen, ways_for
 from potluck.learners.network import Network
 from potluck.requests import Fit, Job
 

@@ -11,7 +11,9 @@ import hashlib
 import json
 from typing import Literal, get_args
 
-from potluck.engines.apart import convolves, workers
+from torch import nn
+
+from potluck.engines.apart import workers
 from potluck.learners.network import Network
 from potluck.requests import Fit, Job
 
@@ -81,6 +83,11 @@ def ways_for(job: Job, stackable: bool, in_company: bool) -> list[Way]:
         if convolution:
             ways.append("apart, channels last")
     return ways
+
+
+def convolves(model: nn.Module) -> bool:
+    """Whether a network has convolutions, for which stacking and layouts make another difference than elsewhere."""
+    return any(isinstance(layer, nn.modules.conv._ConvNd) for layer in model.modules())
 
 
 def samples_seen(job: Job) -> int:
