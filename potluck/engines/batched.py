@@ -19,7 +19,9 @@ import torch
 from potluck.engines.alike import Architectures, likeness
 from potluck.engines.forward import predict, tap
 from potluck.engines.local import Arrival, LocalEngine, timed_alone
+from potluck.engines.memory import keep_freed_memory
 from potluck.engines.precision import computing_in
+from potluck.engines.stacks import Room
 from potluck.engines.training import Training
 from potluck.learners.network import Network
 from potluck.randomness import derive, seeded
@@ -27,8 +29,8 @@ from potluck.requests import Fit, Job, Predict
 
 log = logging.getLogger(__name__)
 
-STACK_BYTES = {"cpu": 32 * 2**20}
-"""How large a stack's parameters may be: on a CPU, what its caches hold, since a step runs over them many times."""
+STACK_BYTES = {"cpu": 128 * 2**20}
+"""How large a stack's parameters may be: on a CPU there is nothing to win beyond, and its gradients need as much."""
 
 Timed = tuple[Any, float]
 T = TypeVar("T")
@@ -60,6 +62,8 @@ class Batched(LocalEngine):
         """How many of a likeness fit into memory at once, where that was found out the hard way."""
         self._trainings: dict[Hashable, Training] = {}
         """On a GPU: stacks that stay, with the graphs captured over them."""
+        if device.type == "cpu":
+            keep_freed_memory()
 
     def start(self, *stage: Any) -> Iterator[Arrival]:
         """Begins a stage; between stages users may have changed their networks."""
@@ -176,13 +180,15 @@ class Batched(LocalEngine):
 
     def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
+        room = Room.of(stack.jobs)
         if self.device.type != "cuda":
-            training = Training(stack.jobs, self.device, self.precision)
+            training = Training(stack.jobs, room, self.device, self.precision)
         else:
             key = (stack.like, sum(other.like == stack.like for other in before))
             if key not in self._trainings or not self._trainings[key].holds(stack.jobs):
-                self._trainings.pop(key, None)  # its memory first
-                self._trainings[key] = Training(stack.jobs, self.device, self.precision)
+                if key in self._trainings:  # its memory first
+                    room = self._trainings.pop(key).room.grown(room)
+                self._trainings[key] = Training(stack.jobs, room, self.device, self.precision)
             training = self._trainings[key]
         with self.clock("copy"):
             training.load(stack.jobs)

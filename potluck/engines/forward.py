@@ -61,7 +61,7 @@ def _forward(
         return x if through else job.plan.inputs(x, dtype)
 
     kept = []
-    with torch.no_grad(), stacked_layers(device), computing_in(precision):
+    with torch.no_grad(), stacked_layers(device, len(members)), computing_in(precision):
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
             x = inputs(jobs[0], cut) if shared else torch.stack([inputs(job, cut) for job in jobs])

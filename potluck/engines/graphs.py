@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +12,6 @@ import torch
 from torch import Tensor
 
 log = logging.getLogger(__name__)
-
-WARM_UP = 2
-"""How often a step runs before it is captured, so that libraries have chosen their kernels."""
 
 Inputs = dict[str, Tensor]
 StepFunction = Callable[[Inputs], Tensor]
@@ -26,18 +24,17 @@ class Replayed:
     must not run at the same time.
     """
 
-    def __init__(self, step: StepFunction, inputs: Inputs, pool: Any) -> None:
+    def __init__(self, step: StepFunction, inputs: Inputs, pool: Any, try_kernels: bool) -> None:
         self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         try:
-            with torch.cuda.stream(side), _fastest_kernels():
-                for _ in range(WARM_UP):
-                    step(self._inputs)
+            with torch.cuda.stream(side), _kernels(try_kernels):
+                step(self._inputs)  # so that libraries have made what they need, and chosen their kernels
         finally:
             torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=pool), _fastest_kernels():
+        with _nothing_freed(), torch.cuda.graph(self._graph, pool=pool), _kernels(try_kernels):
             self._output = step(self._inputs)
 
     def __call__(self, inputs: Inputs) -> Tensor:
@@ -48,22 +45,37 @@ class Replayed:
 
 
 @contextmanager
-def _fastest_kernels() -> Iterator[None]:
-    """Has cuDNN try its kernels and take the fastest, which pays for a step that is replayed often."""
+def _kernels(tried: bool) -> Iterator[None]:
+    """Has cuDNN try its kernels and take the fastest, or the one that it expects to be."""
     before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = tried
     try:
         yield
     finally:
         torch.backends.cudnn.benchmark = before
 
 
-def replayed(step: StepFunction, inputs: Inputs, pool: Any) -> StepFunction:
-    """The step as a graph, or as it is, with a word why, if it cannot be captured."""
+@contextmanager
+def _nothing_freed() -> Iterator[None]:
+    """Keeps Python from looking for garbage: to free an older graph while another is captured spoils the capture."""
+    before = gc.isenabled()
+    gc.disable()
     try:
-        return Replayed(step, inputs, pool)
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def replayed(step: StepFunction, inputs: Inputs, pool: Any, try_kernels: bool) -> Replayed | None:
+    """The step as a graph, or None, with a word why, if it cannot be captured.
+
+    To ``try_kernels`` takes longer than all the rest, and pays where very many networks are trained for very long.
+    """
+    try:
+        return Replayed(step, inputs, pool, try_kernels)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
         log.warning("This training cannot be captured in a CUDA graph and runs step by step: %s", error)
-        return step
+        return None

@@ -12,10 +12,14 @@ from torch.overrides import TorchFunctionMode
 from potluck.engines.convolutions import convolution
 from potluck.engines.norms import batch_norm
 
+FEW = 8
+"""Up to how many networks the plain layers and the kernels that libraries take without trying are good enough: ours
+gain little there, and cost Python several times as much each time a step is not replayed."""
 
-def stacked_layers(device: torch.device) -> AbstractContextManager[Any]:
-    """Inside, layers are stacked in the way that is fastest on the device."""
-    return StackedLayers() if device.type == "cuda" else nullcontext()
+
+def stacked_layers(device: torch.device, count: int) -> AbstractContextManager[Any]:
+    """Inside, layers of so many networks are stacked in the way that is fastest on the device."""
+    return StackedLayers() if device.type == "cuda" and count > FEW else nullcontext()
 
 
 class StackedLayers(TorchFunctionMode):

@@ -6,6 +6,7 @@ A stack stays where it is: the next training writes into the same memory, so tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,27 @@ Stack = dict[str, Tensor]
 
 ROWS = "rows of the turn"
 """Under which name a turn's rows are handed to a step."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much there is room for, in all."""
+
+    networks: int
+    samples: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job]) -> Room:
+        """What these jobs need."""
+        return cls(len(jobs), sum(len(job.samples) for job in jobs))
+
+    def covers(self, other: Room) -> bool:
+        return self.networks >= other.networks and self.samples >= other.samples
+
+    def grown(self, need: Room) -> Room:
+        """Room for more: twice as much of what is short, so that it is seldom short again."""
+        pairs = ((self.networks, need.networks), (self.samples, need.samples))
+        return Room(*(have if have >= wanted else max(wanted, 2 * have) for have, wanted in pairs))
 
 
 def networks(jobs: Sequence[Job]) -> list[Network]:
@@ -43,6 +65,7 @@ def fill(stack: Stack, each: Sequence[Mapping[str, Tensor]]) -> None:
             torch.stack(parts, out=whole[: len(parts)])
         else:  # through memory that the device reads by itself, while the next ones are gathered
             together = torch.empty(len(parts), *whole.shape[1:], dtype=whole.dtype, pin_memory=whole.is_cuda)
+            parts = [part.cpu() for part in parts]  # a network that was asked something alone may be on the device
             whole[: len(parts)].copy_(torch.stack(parts, out=together), non_blocking=True)
 
 
@@ -73,24 +96,18 @@ def some(stacks: Any, members: Tensor) -> Any:
 class StackedData:
     """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
 
-    def __init__(self, jobs: Sequence[Job], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        work = jobs[0].work
-        drawn = jobs[0].plan.augment is not None or (isinstance(work, Fit) and bool(work.draws))
+        drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.draws))
         self.by_turn = drawn or device.type == "cpu"
         """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
         samples are on the device anyway."""
-        self._rows = sum(len(job.samples) for job in jobs)
         self._held: list[Tensor] = []
         if not self.by_turn:
             self._columns = {
-                name: torch.zeros(self._rows, *column.shape[1:], dtype=column.dtype, device=device)
-                for name, column in jobs[0].samples.columns.items()
+                name: torch.zeros(room, *column.shape[1:], dtype=column.dtype, device=device)
+                for name, column in first.samples.columns.items()
             }
-
-    def holds(self, jobs: Sequence[Job]) -> bool:
-        """Whether there is room for the samples of these jobs."""
-        return self.by_turn or sum(len(job.samples) for job in jobs) <= self._rows
 
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings these jobs' samples onto the device, unless they are there already."""

@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_map
 
-from potluck.engines.graphs import Inputs, StepFunction, replayed
-from potluck.engines.layers import stacked_layers
+from potluck.engines.graphs import Inputs, Replayed, replayed
+from potluck.engines.layers import FEW, stacked_layers
 from potluck.engines.optimizers import Moments, advance, fresh
 from potluck.engines.precision import computing_in
-from potluck.engines.stacks import Stack, StackedData, StackedGiven, fill, networks, on_host, room_for, some
+from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for, some
 from potluck.engines.turns import Shape, Turn, turns
 from potluck.learners.base import Fitted
 from potluck.learners.net import Net
@@ -31,8 +31,19 @@ from potluck.requests import Fit, Job
 MEMBERS, RATES = "members of the turn", "rates of the turn"
 """Under which names a turn's members and rates are handed to a step, beside the columns of its batch."""
 
-OFTEN = 24
-"""From how many turns of one shape on it pays to capture one."""
+OFTEN = 4
+"""From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
+where the GPU waits for Python most of the time."""
+
+
+class Form(NamedTuple):
+    """What a graph of a turn depends on."""
+
+    shape: Shape
+    abreast: bool
+    """Whether its networks can be advanced as one."""
+    full: bool
+    """Whether it is all networks that there is room for."""
 
 
 class Training:
@@ -41,39 +52,38 @@ class Training:
     Nothing is written to the networks before ``finish``.
     """
 
-    def __init__(self, jobs: Sequence[Job], device: torch.device, precision: str = "torch") -> None:
+    def __init__(self, jobs: Sequence[Job], room: Room, device: torch.device, precision: str = "torch") -> None:
         first, network = jobs[0], networks(jobs)[0]
         assert isinstance(first.work, Fit)
-        self.device, self.precision, self.slots = device, precision, len(jobs)
+        self.device, self.precision, self.room = device, precision, room
         self.work, self.plan = first.work, first.plan
         network.check_names(self.work.mask)
         self.dtype = network.dtype
         self.skeleton = copy.deepcopy(network.model).to(device)
         set_mode(self.skeleton, self.work.frozen_norms)
         tensors = network.tensors()
-        self.parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, self.slots, device)
-        self.buffers = room_for(tensors, self.slots, device)
+        self.parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
+        self.buffers = room_for(tensors, room.networks, device)
         self.moments = {name: fresh(self.plan, parameter) for name, parameter in self.parameters.items()}
         self.mask = {name: torch.zeros_like(self.parameters[name], dtype=torch.bool) for name in self.work.mask}
-        self.given = StackedGiven(self.work.given, self.skeleton, self.slots, device)
-        self.data = StackedData(jobs, self.dtype, device)
-        self._gradients_of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
-        self._replays: dict[tuple[Shape, bool], StepFunction] = {}
-        self._seen: Counter[tuple[Shape, bool]] = Counter()
+        self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
+        self.data = StackedData(first, room.samples, self.dtype, device)
+        self._replays: dict[Form, Replayed | None] = {}
+        self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
     def holds(self, jobs: Sequence[Job]) -> bool:
         """Whether there is room for these jobs, which are of this training's likeness."""
-        return len(jobs) <= self.slots and self.data.holds(jobs)
+        return self.room.covers(Room.of(jobs))
 
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
         fits = [job.work for job in jobs if isinstance(job.work, Fit)]
         self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
-        self.turns = list(turns(self.courses, round_sizes=self._stream is not None))
+        self.turns = list(turns(self.courses, None if self._stream is None else self.room.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
         self.data.load(jobs)
@@ -94,8 +104,8 @@ class Training:
             self._stream.wait_stream(torch.cuda.current_stream())
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             with self._beside():
-                shape = self._shape(turn)
-                step = self._replays.get(shape) or partial(self._step, abreast=shape[1])
+                form = self._form(turn)
+                step = self._replays.get(form) or partial(self._step, form=form)
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         if self._stream is not None:
@@ -127,47 +137,52 @@ class Training:
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
-        self._seen.update(self._shape(turn) for turn in self.turns)
+        self._seen.update(self._form(turn) for turn in self.turns)
         if self._stream is None:
             return
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
-            shape = self._shape(turn)
-            if self._seen[shape] >= OFTEN and shape not in self._replays:
+            form = self._form(turn)
+            if self._seen[form] >= OFTEN and form not in self._replays:
                 example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
-                self._replays[shape] = replayed(partial(self._step, abreast=shape[1]), example, self._pool)
+                step = partial(self._step, form=form)
+                self._replays[form] = replayed(step, example, self._pool, try_kernels=turn.shape[0] > FEW)
+                if self._replays[form] is None:  # what a capture that failed has begun in its pool stays begun
+                    self._pool = torch.cuda.graph_pool_handle()
 
-    def _shape(self, turn: Turn) -> tuple[Shape, bool]:
-        """What a graph of a turn depends on: its shape, and whether its networks can be advanced as one."""
-        return turn.shape, turn.abreast and self.level
+    def _form(self, turn: Turn) -> Form:
+        return Form(turn.shape, turn.abreast and self.level, len(turn.members) == self.room.networks)
 
     def _beside(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _step(self, inputs: Inputs, abreast: bool) -> Tensor:
+    def _step(self, inputs: Inputs, form: Form) -> Tensor:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         members, lr, batch = told.pop(MEMBERS), told.pop(RATES), self.data.batch(told)
         state = (self.parameters, self.buffers, self.moments)
-        if len(members) == self.slots:  # everybody: in place
-            return self._advance(state, self.mask, self.given.slices(), batch, lr, abreast)
-        mine, mask, given = some((state, self.mask, self.given.slices()), members)
-        losses = self._advance(mine, mask, given, batch, lr, abreast)
-        tree_map(lambda old, new: old.index_copy_(0, members, new), state, mine)
+        mine, mask, given = (state, self.mask, self.given.slices())
+        if not form.full:
+            mine, mask, given = some((mine, mask, given), members)
+        with stacked_layers(self.device, len(members)), computing_in(self.precision):
+            of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
+            gradients, written, losses = of_all(*mine[:2], batch, given)
+        self._advance(mine, mask, gradients, written, lr, form.abreast)
+        if not form.full:
+            tree_map(lambda old, new: old.index_copy_(0, members, new), state, mine)
+        assert isinstance(losses, Tensor)
         return losses
 
     def _advance(
         self,
         state: tuple[Stack, Stack, dict[str, Moments]],
         mask: Stack,
-        given: list[Stack],
-        batch: Stack,
+        gradients: Gradients,
+        written: Stack,
         lr: Tensor,
         abreast: bool,
-    ) -> Tensor:
+    ) -> None:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
         parameters, buffers, moments = state
-        with stacked_layers(self.device), computing_in(self.precision):
-            gradients, written, losses = self._gradients_of_all(parameters, buffers, batch, given)
         gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
         for name, buffer in buffers.items():
             buffer.copy_(written[name])
@@ -175,8 +190,6 @@ class Training:
         advance(self.plan, parameters, gradients, moments, lr, abreast)
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
-        assert isinstance(losses, Tensor)
-        return losses
 
     def _gradients(self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack]) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks."""

@@ -33,11 +33,11 @@ class Turn:
         return len(self.members), len(self.steps[0].rows)
 
 
-def turns(courses: Sequence[Sequence[Step]], round_sizes: bool = False) -> Iterator[Turn]:
+def turns(courses: Sequence[Sequence[Step]], whole: int | None = None) -> Iterator[Turn]:
     """All steps of all networks.
 
-    With ``round_sizes`` a group that is not everybody is cut into powers of two, so that few shapes occur in all and
-    a graph captured for one of them is used often.
+    With ``whole`` a group of another size than this is cut into powers of two, so that few shapes occur in all and a
+    graph captured for one of them is used often.
     """
     taken = [0] * len(courses)
     while True:
@@ -48,8 +48,7 @@ def turns(courses: Sequence[Sequence[Step]], round_sizes: bool = False) -> Itera
         if not groups:
             return
         members = max(groups.values(), key=len)
-        whole = len(members) == len(courses) or not round_sizes
-        for piece in [members] if whole else _powers_of_two(members):
+        for piece in [members] if whole in (None, len(members)) else _powers_of_two(members):
             yield Turn(tuple(piece), tuple(courses[member][taken[member]] for member in piece))
         for member in members:
             taken[member] += 1

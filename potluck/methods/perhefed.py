@@ -5,12 +5,12 @@ Of a convolution its weights travel, as filters × channels × height × width (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import reduce
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -182,11 +182,14 @@ def _pruned(layers: list[Tensor], relation: Relation) -> Payload:
 
 
 def _nonzero(values: Tensor) -> int:
-    """How many values are not zero; numpy counts them in a third of torch's time, but has no bfloat16."""
-    plain = (values.float() if values.dtype == torch.bfloat16 else values).numpy().reshape(-1)
-    zero = np.empty(min(BLOCK, plain.size), dtype=bool)
-    blocks = (plain[start : start + BLOCK] for start in range(0, plain.size, BLOCK))
-    return plain.size - sum(int(np.count_nonzero(np.equal(b, 0, out=zero[: b.size]))) for b in blocks)
+    """How many values are not zero. That all of a block are is proved by a finite sum of 1/value, in quick passes."""
+    blocks = torch.split(values.reshape(-1), BLOCK)
+    inverse = torch.empty_like(blocks[0])
+    count = 0
+    for block in blocks:
+        proof = torch.reciprocal(block, out=inverse[: len(block)]).sum().item()
+        count += len(block) if math.isfinite(proof) else int(torch.count_nonzero(block))
+    return count
 
 
 def _filters(me: Participant, layer: str, chosen: float | list[int]) -> Tensor:

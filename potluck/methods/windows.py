@@ -17,7 +17,7 @@ from torch import Tensor
 Place = Sequence[int | Tensor]
 """For each dimension where a window begins, or, if it has gaps or wraps round, its positions, no two the same."""
 
-BLOCK = 2**18
+BLOCK = 2**19
 """How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
 
 
@@ -54,13 +54,16 @@ class WindowMean:
         starts = [position for position in place if isinstance(position, int)]
         if mask is None and value.shape == self._shape and len(starts) == value.ndim:
             self._whole += weight
-            _add_rows(self._sum.view(-1), value.reshape(-1), weight, 0)
+            pieces = (torch.split(flat.reshape(-1), BLOCK) for flat in (self._sum, value))
+            for sums, part in zip(*pieces, strict=True):
+                sums.add_(part, alpha=weight)
         elif mask is None and len(starts) >= value.ndim - isinstance(place[0], Tensor):
             key = tuple(zip(starts[-value.ndim + 1 :] if value.ndim > 1 else (), value.shape[1:], strict=True))
             if key not in self._rows:
                 self._rows[key] = torch.zeros(self._shape[0], dtype=torch.float64)
-            _add_rows(self._rows[key], torch.ones((), dtype=torch.float64).expand(len(value)), weight, place[0])
-            _add_rows(_narrow(self._sum, key), value, weight, place[0])
+            first = place[0]
+            self._rows[key][slice(first, first + len(value)) if isinstance(first, int) else first] += weight
+            _add_rows(_narrow(self._sum, key), value, weight, first)
         else:
             self._add_each(self._sum, value, weight, place, mask)
 
@@ -122,16 +125,11 @@ def _narrow(whole: Tensor, key: Sequence[tuple[int, int]]) -> Tensor:
 
 def _add_rows(total: Tensor, value: Tensor, weight: float, at: int | Tensor) -> None:
     """Adds weight · value to some rows of a sum, from ``at`` on or at those positions, a block at a time."""
-    blocks = list(_blocks(value))
-    if not blocks:
-        return
-    scratch = torch.empty(value[blocks[0]].shape, dtype=torch.float64)
-    for rows in blocks:
-        exact = scratch[: rows.stop - rows.start].copy_(value[rows])
+    for rows in _blocks(value):
         if isinstance(at, Tensor):
-            total.index_add_(0, at[rows], exact, alpha=weight)
+            total.index_add_(0, at[rows], value[rows].to(torch.float64), alpha=weight)
         else:
-            total[at + rows.start : at + rows.stop].add_(exact, alpha=weight)
+            total[at + rows.start : at + rows.stop].add_(value[rows], alpha=weight)
 
 
 def _blocks(tensor: Tensor) -> Iterator[slice]:

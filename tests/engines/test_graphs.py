@@ -18,6 +18,14 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 GPU = torch.device("cuda")
 
 
+def counted(monkeypatch):
+    """One entry for each replay from now on."""
+    replays = []
+    call = graphs.Replayed.__call__
+    monkeypatch.setattr(graphs.Replayed, "__call__", lambda self, inputs: (replays.append(1), call(self, inputs))[1])
+    return replays
+
+
 def jobs(objective=cross_entropy, sizes=(40, 40, 40), build=cnn, **settings):
     plan = Plan(**{"lr": 0.01, "epochs": 6, "batch_size": 8, **settings})
     made = []
@@ -41,9 +49,18 @@ def agree(**settings):
 def test_replayed_steps_agree(plan, sizes, monkeypatch):
     made = []
     kept = graphs.Replayed.__init__
-    monkeypatch.setattr(graphs.Replayed, "__init__", lambda self, *given: (made.append(1), kept(self, *given))[1])
+    monkeypatch.setattr(
+        graphs.Replayed, "__init__", lambda self, *given, **more: (made.append(1), kept(self, *given, **more))[1]
+    )
     agree(sizes=sizes, **plan)
     assert made
+
+
+def test_networks_that_are_on_the_device_already_are_stacked_with_the_others(caplog):
+    made = jobs()
+    made[1].learner.model.to(GPU)
+    Batched(GPU).answer(made)
+    assert "cannot be stacked" not in caplog.text
 
 
 def unruly(net, batch, given):
@@ -55,6 +72,16 @@ def unruly(net, batch, given):
 def test_what_cannot_be_captured_runs_step_by_step_and_says_so(caplog):
     agree(objective=unruly)
     assert "step by step" in caplog.text
+
+
+def unruly_if_full(net, batch, given):
+    return (unruly if len(batch["y"]) == 8 else cross_entropy)(net, batch, given)
+
+
+def test_a_capture_that_fails_leaves_the_others_alone(monkeypatch):
+    replays = counted(monkeypatch)
+    agree(objective=unruly_if_full, sizes=(44, 44, 44), epochs=9)
+    assert len(replays) == 9
 
 
 def test_dropout_draws_anew_at_each_replay():

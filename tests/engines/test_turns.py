@@ -16,11 +16,11 @@ def courses(sizes, epochs=2):
     return [list(course(size, plan, seed, 1)) for seed, size in enumerate(sizes)]
 
 
-@given(st.lists(st.integers(0, 23), min_size=1, max_size=9), st.booleans())
-def test_everyone_takes_its_own_steps_in_order_once(sizes, round_sizes):
+@given(st.lists(st.integers(0, 23), min_size=1, max_size=9), st.none() | st.integers(1, 9))
+def test_everyone_takes_its_own_steps_in_order_once(sizes, whole):
     made = courses(sizes)
     taken = [[] for _ in made]
-    for turn in turns(made, round_sizes):
+    for turn in turns(made, whole):
         assert len({len(step.rows) for step in turn.steps}) == 1
         for member, step in zip(turn.members, turn.steps, strict=True):
             taken[member].append(step)
@@ -32,8 +32,8 @@ def test_whoever_has_an_odd_batch_waits_for_others_with_one_like_it():
     assert found == [((0, 1, 2, 3), 4), ((0, 2, 3), 4), ((0, 1, 2), 2)]
 
 
-def test_groups_that_are_not_everybody_come_in_powers_of_two():
-    found = Counter(turn.shape for turn in turns(courses([8] * 7 + [4], epochs=1), round_sizes=True))
+def test_groups_of_another_size_than_the_whole_come_in_powers_of_two():
+    found = Counter(turn.shape for turn in turns(courses([8] * 7 + [4], epochs=1), whole=8))
     assert found == {(8, 4): 1, (4, 4): 1, (2, 4): 1, (1, 4): 1}
 
 
