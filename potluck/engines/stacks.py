@@ -53,8 +53,9 @@ def networks(jobs: Sequence[Job]) -> list[Network]:
 
 
 def room_for(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
-    """An empty stack of tensors of these shapes."""
-    return {n: torch.zeros(slots, *t.shape, dtype=t.dtype, device=device) for n, t in tensors.items()}
+    """A stack of tensors of these shapes, to be filled. On a GPU of zeros, since steps are captured before it is."""
+    make = torch.zeros if device.type == "cuda" else torch.empty
+    return {n: make(slots, *t.shape, dtype=t.dtype, device=device) for n, t in tensors.items()}
 
 
 def fill(stack: Stack, each: Sequence[Mapping[str, Tensor]]) -> None:

@@ -44,7 +44,7 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
     """What a step looks at, before the plan's transform: the rows, augmented, and the draws asked for."""
     assert isinstance(job.work, Fit)
     rows = step.rows.to(job.samples.x.device)
-    batch = {name: column[rows] for name, column in job.samples.columns.items()}
+    batch = {name: column.index_select(0, rows) for name, column in job.samples.columns.items()}
     if job.plan.augment is not None:
         batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
     for name, shape in job.work.draws.items():
