@@ -114,13 +114,17 @@ def lay_out(scenario: Scenario, folder: Path) -> None:
 
 
 def play(way: Way, scenario: Scenario, folder: Path, rounds: int) -> Played:
-    """One block: so many rounds in a process of its own."""
+    """One block: so many rounds in a process of its own. A peer may crash once, which must not cost the other blocks."""
     out = folder / "played.json"
-    out.unlink(missing_ok=True)
     command = [*way.command, str(folder), str(out), "--rounds", str(rounds)]
-    ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **way.environment})
-    if ended.returncode != 0 or not out.exists():
-        raise PotluckError(f"{way.name} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    for attempts_left in (1, 0):
+        out.unlink(missing_ok=True)
+        ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **way.environment})
+        if ended.returncode == 0 and out.exists():
+            break
+        if not attempts_left:
+            raise PotluckError(f"{way.name} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+        say(f"{way.name} ended with {ended.returncode}: this block is played again.")
     seconds = json.loads(out.read_text())["seconds"]
     return Played(seconds, loss_of(scenario, folder, out.with_suffix(".npz")))
 

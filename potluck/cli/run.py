@@ -70,6 +70,8 @@ def run(
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
     if profile:
         typer.echo(federation.clock.table())
+        for architecture, way in federation.engine.ways().items():
+            typer.echo(f"{architecture}: trained {way}, which is fastest here")
     typer.echo(f"Kept in {folder}")
 
 

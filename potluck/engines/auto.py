@@ -48,6 +48,9 @@ class Auto(Batched):
     def restore(self, kept: dict[str, Any]) -> None:
         self.choices.timings = check_choices(kept.get("timings", {}))
 
+    def ways(self) -> dict[str, str]:
+        return self.choices.chosen()
+
     def stacks(self, job: Job) -> bool:
         if self.device.type != "cpu" or not isinstance(job.learner, Network) or isinstance(job.work, Fit):
             return True

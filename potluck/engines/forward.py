@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils._pytree import tree_map
 
-from potluck.engines.layers import stacked_layers
+from potluck.engines.layers import ours_pay, stacked_layers
 from potluck.engines.precision import computing_in
 from potluck.engines.stacks import Stack, networks, stack_weights
 from potluck.learners.net import Net, reached, tapped
@@ -61,7 +61,7 @@ def _forward(
         return x if through else job.plan.inputs(x, dtype)
 
     kept = []
-    with torch.no_grad(), stacked_layers(device, len(members)), computing_in(precision):
+    with torch.no_grad(), stacked_layers(ours_pay(device, len(members))), computing_in(precision):
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
             x = inputs(jobs[0], cut) if shared else torch.stack([inputs(job, cut) for job in jobs])

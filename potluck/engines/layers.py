@@ -13,13 +13,18 @@ from potluck.engines.convolutions import convolution
 from potluck.engines.norms import batch_norm
 
 FEW = 8
-"""Up to how many networks the plain layers and the kernels that libraries take without trying are good enough: ours
-gain little there, and cost Python several times as much each time a step is not replayed."""
+"""Up to how many networks the plain layers, and the kernels that libraries take without trying, are good enough for
+what is not replayed often: ours cost Python several times as much."""
 
 
-def stacked_layers(device: torch.device, count: int) -> AbstractContextManager[Any]:
-    """Inside, layers of so many networks are stacked in the way that is fastest on the device."""
-    return StackedLayers() if device.type == "cuda" and count > FEW else nullcontext()
+def ours_pay(device: torch.device, count: int, often: bool = False) -> bool:
+    """Whether so many networks are better off with layers of ours."""
+    return device.type == "cuda" and (often or count > FEW)
+
+
+def stacked_layers(ours: bool) -> AbstractContextManager[Any]:
+    """Inside, layers are stacked in our ways, or in torch's."""
+    return StackedLayers() if ours else nullcontext()
 
 
 class StackedLayers(TorchFunctionMode):

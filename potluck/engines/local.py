@@ -75,6 +75,10 @@ class LocalEngine(ABC):
         """Takes up what ``snapshot`` gave."""
         return
 
+    def ways(self) -> dict[str, str]:
+        """In which way each architecture is trained, where the engine found out which is fastest."""
+        return {}
+
     @abstractmethod
     def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
         """Carries out the work of many parties, in any order; answers and seconds are in the order given."""

@@ -15,7 +15,7 @@ from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_map
 
 from potluck.engines.graphs import Inputs, Replayed, replayed
-from potluck.engines.layers import FEW, stacked_layers
+from potluck.engines.layers import FEW, ours_pay, stacked_layers
 from potluck.engines.optimizers import Moments, advance, fresh
 from potluck.engines.precision import computing_in
 from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for, some
@@ -34,6 +34,9 @@ MEMBERS, RATES = "members of the turn", "rates of the turn"
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
 where the GPU waits for Python most of the time."""
+
+VERY_OFTEN = 24
+"""From how many on it pays to capture a few networks with layers of ours, which takes several times as long."""
 
 
 class Form(NamedTuple):
@@ -68,7 +71,7 @@ class Training:
         self.mask = {name: torch.zeros_like(self.parameters[name], dtype=torch.bool) for name in self.work.mask}
         self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
         self.data = StackedData(first, room.samples, self.dtype, device)
-        self._replays: dict[Form, Replayed | None] = {}
+        self._replays: dict[tuple[Form, bool], Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
@@ -104,8 +107,8 @@ class Training:
             self._stream.wait_stream(torch.cuda.current_stream())
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             with self._beside():
-                form = self._form(turn)
-                step = self._replays.get(form) or partial(self._step, form=form)
+                form, ours = self._form(turn)
+                step = self._replays.get((form, ours)) or partial(self._step, form=form, ours=ours)
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         if self._stream is not None:
@@ -137,25 +140,29 @@ class Training:
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
-        self._seen.update(self._form(turn) for turn in self.turns)
+        self._seen.update(self._form(turn)[0] for turn in self.turns)
         if self._stream is None:
             return
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
-            form = self._form(turn)
-            if self._seen[form] >= OFTEN and form not in self._replays:
+            form, ours = self._form(turn)
+            if self._seen[form] >= OFTEN and (form, ours) not in self._replays:
+                self._replays.pop((form, not ours), None)  # captured when it was rarer
                 example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
-                step = partial(self._step, form=form)
-                self._replays[form] = replayed(step, example, self._pool, try_kernels=turn.shape[0] > FEW)
-                if self._replays[form] is None:  # what a capture that failed has begun in its pool stays begun
+                step = partial(self._step, form=form, ours=ours)
+                found = replayed(step, example, self._pool, try_kernels=form.shape[0] > FEW)
+                self._replays[form, ours] = found
+                if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()
 
-    def _form(self, turn: Turn) -> Form:
-        return Form(turn.shape, turn.abreast and self.level, len(turn.members) == self.room.networks)
+    def _form(self, turn: Turn) -> tuple[Form, bool]:
+        """A turn's form, and whether it is taken with layers of ours."""
+        form = Form(turn.shape, turn.abreast and self.level, len(turn.members) == self.room.networks)
+        return form, ours_pay(self.device, form.shape[0], often=self._seen[form] >= VERY_OFTEN)
 
     def _beside(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _step(self, inputs: Inputs, form: Form) -> Tensor:
+    def _step(self, inputs: Inputs, form: Form, ours: bool) -> Tensor:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         members, lr, batch = told.pop(MEMBERS), told.pop(RATES), self.data.batch(told)
@@ -163,7 +170,7 @@ class Training:
         mine, mask, given = (state, self.mask, self.given.slices())
         if not form.full:
             mine, mask, given = some((mine, mask, given), members)
-        with stacked_layers(self.device, len(members)), computing_in(self.precision):
+        with stacked_layers(ours), computing_in(self.precision):
             of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
             gradients, written, losses = of_all(*mine[:2], batch, given)
         self._advance(mine, mask, gradients, written, lr, form.abreast)

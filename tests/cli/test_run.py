@@ -54,6 +54,11 @@ def test_where_the_time_went(here):
     assert "profile" not in json.loads((here / "plain/summary.json").read_text())
 
 
+def test_the_way_an_architecture_was_trained_is_shown(here, monkeypatch):
+    monkeypatch.setattr("potluck.engines.Auto.ways", lambda self: {"MLP 0123": "stacked"})
+    assert "MLP 0123: trained stacked" in potluck("run", write(here), "--profile").stdout
+
+
 def test_waves_and_disk_change_nothing(here):
     potluck("run", write(here), "--out", "memory")
     potluck("run", here / "small.toml", "--out", "disk", "--set", "at_rest=disk", "--set", "wave=2")

@@ -168,9 +168,9 @@ def test_trials_are_kept_with_the_engine(two_workers, monkeypatch):
     same(alone, mine)
     engine.answer(jobs(*builds))
     kind = kind_of(mine[0])
-    assert set(engine.choices.chosen()) == {kind}
+    assert set(engine.ways()) == {kind}
     again = Auto(CPU)
     again.restore(engine.snapshot())
-    assert again.choices.chosen() == engine.choices.chosen()
+    assert again.ways() == engine.ways()
     again.restore({"timings": {kind: {"by magic": [0.0], "alone": [1.0]}}})
     assert again.choices.timings == {kind: {"alone": [1.0]}}
