@@ -114,7 +114,7 @@ def lay_out(scenario: Scenario, folder: Path) -> None:
 
 
 def play(way: Way, scenario: Scenario, folder: Path, rounds: int) -> Played:
-    """One block: so many rounds in a process of its own. A peer may crash once, which must not cost the other blocks."""
+    """One block: so many rounds in a process of its own. A peer may crash once without costing the other blocks."""
     out = folder / "played.json"
     command = [*way.command, str(folder), str(out), "--rounds", str(rounds)]
     for attempts_left in (1, 0):

@@ -1,35 +1,80 @@
-"""What a round over Flower costs, against a minimal app of Flower's own, measured in the same run.
+"""What a round over Flower costs, beside a minimal app of Flower's own, measured in the same run.
 
-    python -m benchmarks.flower_rounds --participants 10 --rounds 5                  # empty rounds
-    python -m benchmarks.flower_rounds --participants 2 --rounds 3 --seconds 60      # rounds that compute
-    python -m benchmarks.flower_rounds --participants 2 --rounds 2 --megabytes 200   # large payloads, each way
+    python -m benchmarks.flower_rounds
 
 Everything runs on this machine, on loopback, without TLS. Flower's minimal app answers each message with an empty one;
 its server uses Flower's own `send_and_receive`. The first round of each is left out: it installs the app on the nodes.
-Prints one JSON object.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Annotated, Any
 
+import typer
+
+from potluck.bench.results import Figure, Results
+from potluck.bench.script import finish, run_script, say
 from potluck.engines.flower.files import read_federation
 from potluck.engines.flower.link import Link
 from potluck.engines.flower.processes import Program, environment, flwr, free_port, wait_for_port
 
-ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+OUT = HERE / "results" / "flower_rounds.json"
 POTLUCK = str(Path(sys.executable).with_name("potluck"))
 LIMIT = 3600.0
+
+EMPTY_GOAL = 1.25
+"""How many times the minimal app's time a round may take in which nothing is computed."""
+BUSY_GOAL = 1.1
+"""How many times its computing a round may take, beside what the minimal app takes."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rounds of one kind: how long everyone computes, and how many megabytes go each way."""
+
+    name: str
+    participants: int
+    rounds: int
+    seconds: float = 0.0
+    megabytes: int = 0
+
+    @property
+    def method(self) -> str:
+        """As a federation file names it."""
+        if self.megabytes:
+            return f'{{ name = "benchmarks.flower_methods:Ship", megabytes = {self.megabytes} }}'
+        return f'{{ name = "benchmarks.flower_methods:Busy", seconds = {self.seconds} }}'
+
+    def figures(self, floor: list[float], ours: list[float]) -> list[Figure]:
+        """From the seconds of each round of the minimal app and of Potluck."""
+        allowed = BUSY_GOAL * self.seconds + median(floor) if self.seconds else None
+        found = [
+            Figure.of(f"{self.name}: Flower's minimal app", floor, "s"),
+            Figure.of(f"{self.name}: Potluck", ours, "s", goal=allowed),
+        ]
+        if not self.seconds and not self.megabytes:
+            over = median(ours) / median(floor)
+            found.append(Figure.of(f"{self.name}: Potluck over Flower", [over], "×", goal=EMPTY_GOAL))
+        return found
+
+
+PARTS = (
+    Part("empty, 10 participants", 10, 6),
+    Part("one minute, 2 participants", 2, 3, seconds=60.0),
+    Part("200 MB each way, 2 participants", 2, 3, megabytes=200),
+)
 
 MINIMAL = {
     "pyproject.toml": """
@@ -178,27 +223,29 @@ def few() -> Any:
     return np.zeros((4, 2), dtype="float32"), np.array([0, 1, 0, 1])
 
 
-def main() -> None:
-    """Prints what was measured."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--participants", type=int, default=10)
-    options.add_argument("--rounds", type=int, default=5, help="after the first, which is left out")
-    options.add_argument("--seconds", type=float, default=0.0, help="how long each participant computes in a round")
-    options.add_argument("--megabytes", type=int, default=0, help="how much each participant sends and receives")
-    given = options.parse_args()
-    method = f'{{ name = "benchmarks.flower_methods:Busy", seconds = {given.seconds} }}'
-    if given.megabytes:
-        method = f'{{ name = "benchmarks.flower_methods:Ship", megabytes = {given.megabytes} }}'
-    sys.path.insert(0, str(ROOT))
+def measure(part: Part) -> list[Figure]:
+    """One kind of rounds, Flower's minimal app first."""
+    say(f"{part.name} …")
     with tempfile.TemporaryDirectory(prefix="potluck-benchmark-") as folder:
-        floor = flower_alone(Path(folder), given.participants, given.rounds + 1)[1:]
-        ours = potluck_rounds(Path(folder) / "potluck", given.participants, given.rounds + 1, method)[1:]
-    ratio = statistics.median(ours) / statistics.median(floor)
-    found = {**vars(given), "flower": floor, "potluck": ours, "ratio of medians": ratio}
-    if given.seconds:
-        found["allowed"] = 1.1 * given.seconds + statistics.median(floor)
-    print(json.dumps(found, indent=1))
+        floor = flower_alone(Path(folder), part.participants, part.rounds + 1)[1:]
+        ours = potluck_rounds(Path(folder) / "potluck", part.participants, part.rounds + 1, part.method)[1:]
+    return part.figures(floor, ours)
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="empty, one or 200: how a kind's name begins.")] = None,
+    out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = HERE
+    / "results"
+    / "flower_rounds.json",
+) -> None:
+    """Measure rounds over Flower, and print and write the figures."""
+    sys.path.insert(0, str(ROOT))
+    results = Results("flower_rounds", [])
+    for part in PARTS:
+        if only is None or part.name.startswith(tuple(only)):
+            results.figures.extend(measure(part))
+    finish(results, out)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -1,28 +1,34 @@
 """Flower's simulation of many participants against the serial and the batched engine: seconds for the same history.
 
-    python -m benchmarks.flower_simulation --participants 100 --rounds 2
+    python -m benchmarks.flower_simulation
 
-Needs potluck[simulation]. Participants train a small network on a share of generated data; FedAvg. Prints JSON.
+Needs potluck[simulation]. Participants train a small network on a share of generated data; FedAvg.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 import potluck
+from potluck.bench.results import Figure, Results
+from potluck.bench.script import finish, run_script
 from potluck.engines.flower.files import read_federation, read_participant
 from potluck.engines.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
 
-ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+OUT = HERE / "results" / "flower_simulation.json"
 LIMIT = 3600.0
+LOOK = 10.0
+"""Seconds between two looks whether the simulation still runs."""
 
 
 def share(number: int, rows: int = 64) -> Any:
@@ -76,29 +82,47 @@ def simulated(path: Path, participants: int, cpus: int) -> float:
         nodes = f"num-supernodes={participants} client-resources-num-cpus={cpus}"
         began = time.monotonic()
         flwr(settings, "run", str(APP), "sim", "--run-config", config, "--federation-config", nodes)
+        looked = began
         while not told.with_suffix(".end").exists():
             if time.monotonic() - began > LIMIT or program.ended is not None:
                 raise SystemExit(program.tail(50))
+            if time.monotonic() - looked > LOOK:
+                run = flwr(settings, "list", "sim")["runs"][0]
+                if run["status"] == "finished:failed":
+                    raise SystemExit(f"Flower's simulation failed: {run['status-details']}\n{program.tail(50)}")
+                looked = time.monotonic()
             time.sleep(0.1)
         return time.monotonic() - began
     finally:
         program.stop()
 
 
-def main() -> None:
-    """Prints what was measured."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--participants", type=int, default=100)
-    options.add_argument("--rounds", type=int, default=2)
-    options.add_argument("--cpus", type=int, default=1, help="of each of the simulation's workers")
-    given = options.parse_args()
+def figures(participants: int, seconds: dict[str, float]) -> list[Figure]:
+    """Seconds of each way, and how many times as fast as Flower's simulation the engines are."""
+    name, flower = f"{participants} participants", seconds["Flower's simulation"]
+    found = [Figure.of(f"{name}: {way}", [taken], "s") for way, taken in seconds.items()]
+    for engine in ("serial", "batched"):
+        over = flower / seconds[engine]
+        found.append(Figure.of(f"{name}: {engine} over Flower's simulation", [over], "×", "higher"))
+    return found
+
+
+def main(
+    participants: Annotated[int, typer.Option(min=2, help="How many.")] = 100,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds to play.")] = 3,
+    cpus: Annotated[int, typer.Option(min=1, help="CPUs of each of the simulation's workers.")] = 1,
+    out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = OUT,
+) -> None:
+    """Measure a whole run on each engine and in Flower's simulation, and print and write the figures."""
     sys.path.insert(0, str(ROOT))
+    results = Results("flower_simulation", [], {"participants": participants, "rounds": rounds, "cpus": cpus})
     with tempfile.TemporaryDirectory(prefix="potluck-benchmark-") as folder:
-        path = write(Path(folder), given.participants, given.rounds)
-        found = {engine: here(path, engine) for engine in ("serial", "batched")}
-        found["flower's simulation"] = simulated(path, given.participants, given.cpus)
-    print(json.dumps({**vars(given), "seconds": found}, indent=1))
+        path = write(Path(folder), participants, rounds)
+        seconds = {engine: here(path, engine) for engine in ("serial", "batched")}
+        seconds["Flower's simulation"] = simulated(path, participants, cpus)
+    results.figures.extend(figures(participants, seconds))
+    finish(results, out)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

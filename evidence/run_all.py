@@ -73,7 +73,10 @@ NARROW = {
 NARROW_WHY = {
     "perhefed_cifar": ("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
     "draftfed_cifar": ("draftfed-logits",),
-    "fedin_cifar": ("without-in", "noise-0.8"),
+    "fedin_cifar": (
+        *("without-in", "without-prox", "without-opt", "exact"),
+        *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),
+    ),
 }
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
 

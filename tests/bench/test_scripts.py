@@ -9,7 +9,7 @@ import venv
 import numpy as np
 import pytest
 
-from benchmarks import cpu_round, growth, overhead, tables
+from benchmarks import cpu_round, flower_rounds, flower_simulation, growth, overhead, tables
 from benchmarks.ways import growth_rounds
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import MLP
@@ -34,6 +34,23 @@ def test_missing_peers_are_told_one_by_one(tmp_path, capsys):
     ]
     cpu_round.peer_ways("/no/such/python", 2)
     assert "/no/such/python cannot be used: [Errno 2] No such file or directory" in capsys.readouterr().out
+
+
+def test_a_block_that_crashed_is_played_again(tmp_path, capsys):
+    cpu_round.lay_out(SMALL, tmp_path)
+    crashes_once = tmp_path / "crashes_once.py"
+    crashes_once.write_text(
+        "import pathlib, subprocess, sys\n"
+        "mark = pathlib.Path(__file__).with_suffix('.mark')\n"
+        "if not mark.exists():\n"
+        "    mark.touch()\n"
+        "    sys.exit(3)\n"
+        "sys.exit(subprocess.call(sys.argv[1:]))\n"
+    )
+    serial = cpu_round.own_ways(1)[0]
+    flaky = cpu_round.Way("flaky", [sys.executable, str(crashes_once), *serial.command], {})
+    assert len(cpu_round.play(flaky, SMALL, tmp_path, 2).seconds) == 2
+    assert "flaky ended with 3: this block is played again." in capsys.readouterr().out
 
 
 def test_all_ways_find_the_same_federation(tmp_path):
@@ -133,7 +150,22 @@ def test_a_script_prints_and_writes(monkeypatch, tmp_path, capsys):
 
 def test_the_page_has_a_place_for_every_benchmark():
     named = {block[2] for block in tables.BLOCK.finditer(tables.PAGE.read_text())}
-    assert named == {"cpu_round", "gpu_round", "overhead", "merging", "growth", "precision", "bench", "bench_gpu"}
+    measured = {"cpu_round", "gpu_round", "overhead", "merging", "growth", "precision", "bench", "bench_gpu"}
+    assert named == {*measured, "flower_rounds", "flower_simulation"}
+
+
+def test_goals_of_rounds_over_flower():
+    empty, minute, large = flower_rounds.PARTS
+    assert [figure.met for figure in empty.figures([6.0, 8.0], [7.0, 9.0])] == [None, None, True]
+    assert [figure.met for figure in empty.figures([6.0], [7.6])] == [None, None, False]
+    assert [figure.met for figure in minute.figures([6.0], [72.1])] == [None, False]
+    assert [figure.met for figure in minute.figures([6.0], [71.9])] == [None, True]
+    assert [figure.met for figure in large.figures([6.0], [30.0])] == [None, None]
+
+
+def test_flowers_simulation_is_what_the_engines_are_compared_with():
+    found = flower_simulation.figures(5, {"serial": 2.0, "batched": 0.5, "Flower's simulation": 10.0})
+    assert [figure.value for figure in found] == [2.0, 0.5, 10.0, 5.0, 20.0]
 
 
 def test_kept_results_can_be_read():
