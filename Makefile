@@ -28,6 +28,7 @@ test-all: lint types
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/hadolint deploy/Containerfile
 
 types: $(READY)
 	$(BIN)/mypy

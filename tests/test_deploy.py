@@ -1,4 +1,4 @@
-"""The units and the container file are what their readers accept."""
+"""The units are what systemd accepts, and hold with the container file what they need; `make lint` reads the latter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 UNITS = sorted((ROOT / "deploy").glob("*.service"))
-KNOWN = {"FROM", "ENV", "RUN", "COPY", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -39,16 +38,11 @@ def test_systemd_accepts_the_units(path, tmp_path):
     assert path.name not in done.stderr, done.stderr
 
 
-def test_the_container_file_has_known_steps_in_order():
+def test_the_container_file_finds_what_it_copies_and_takes_torch_first():
     text = (ROOT / "deploy" / "Containerfile").read_text().replace("\\\n", " ")
     steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
-    assert {step for step, _ in steps} <= KNOWN
-    assert steps[0][0] == "FROM"
-    assert "latest" not in steps[0][1]
-    order = [step for step, _ in steps]
-    assert order.index("USER") > max(index for index, step in enumerate(order) if step == "RUN")
-    for step, rest in steps:
-        if step == "COPY":
-            assert all((ROOT / source).exists() for source in rest.split()[:-1])
+    sources = [source for step, rest in steps if step == "COPY" for source in rest.split()[:-1]]
+    assert sources
+    assert all((ROOT / source).exists() for source in sources)
     install = next(rest for step, rest in steps if step == "RUN" and "pip" in rest)
     assert install.index(" torch") < install.index("[flower]")
