@@ -5,17 +5,16 @@ An engine never names a method; a method never names an engine; the results agre
 
 from __future__ import annotations
 
-import torch
-
 from potluck.engines.auto import Auto
 from potluck.engines.batched import Batched
+from potluck.engines.devices import DeviceName, pick_device
 from potluck.engines.local import LocalEngine
 from potluck.engines.precision import check_precision
 from potluck.engines.rehearsal import Rehearsal
 from potluck.engines.serial import Serial
 from potluck.errors import SettingsError, nearest
 
-__all__ = ["Auto", "Batched", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
+__all__ = ["Auto", "Batched", "DeviceName", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
 
 
 def make_engine(name: str, device: str, precision: str = "torch") -> LocalEngine:
@@ -27,15 +26,3 @@ def make_engine(name: str, device: str, precision: str = "torch") -> LocalEngine
     if name not in engines:
         raise SettingsError(f"There is no engine {name!r}.{nearest(name, engines)}")
     return engines[name](pick_device(device), precision)
-
-
-def pick_device(name: str) -> torch.device:
-    """The torch device of that name. "auto" is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise SettingsError(f"Device {name!r} cannot be used here: {error}") from error
-    return device

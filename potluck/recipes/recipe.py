@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
-from potluck.engines import make_engine, pick_device
+from potluck.engines import DeviceName, make_engine
 from potluck.engines.precision import Precision
 from potluck.errors import PotluckError
 from potluck.federation import Federation
@@ -121,7 +121,7 @@ class Recipe(Part):
     plan: PlanSettings = Field(default_factory=dict)
     seed: Whole = 0
     engine: str = "auto"
-    device: str = "auto"
+    device: DeviceName = "auto"
     precision: Precision = "torch"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
@@ -180,12 +180,6 @@ class Recipe(Part):
             raise ValueError("the engine 'rehearsal' trains nothing; it is for `potluck check`.")
         make_engine(engine, "cpu")
         return engine
-
-    @field_validator("device")
-    @classmethod
-    def _device_exists(cls, device: str) -> str:
-        pick_device(device)
-        return device
 
     @field_validator("participants")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_va
 from potluck import models
 from potluck.calls import call
 from potluck.data import from_source, load, take_aside
-from potluck.engines import pick_device
+from potluck.engines import DeviceName
 from potluck.errors import SettingsError
 from potluck.labels import Label
 from potluck.method import Method
@@ -99,7 +99,7 @@ class FederationFile(Part):
     participants: list[Seat] = Field(min_length=1, description="who may take part, each in a table [[participants]]")
     public: PublicFile | None = None
     seed: Whole = 0
-    device: str = "auto"
+    device: DeviceName = "auto"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
     minimum: Whole = Field(0, ge=0)
@@ -131,12 +131,6 @@ class FederationFile(Part):
         """The method with its settings."""
         method: Method = METHODS[self.method.name](**self.method.settings)
         return method
-
-    @field_validator("device")
-    @classmethod
-    def _device_exists(cls, device: str) -> str:
-        pick_device(device)
-        return device
 
     @field_validator("participants")
     @classmethod
@@ -179,7 +173,7 @@ class ParticipantFile(Part):
     public: PublicFile | None = None
     allow: list[str] = Field(default_factory=list)
     state: FolderPath = Field("state", validate_default=True)
-    device: str = "auto"
+    device: DeviceName = "auto"
     limit: Whole = Field(2**31, ge=1)
     root_certificates: FilePath | None = None
     key: FilePath | None = None
@@ -202,12 +196,6 @@ class ParticipantFile(Part):
 
     def _model(self, input_shape: tuple[int, ...], classes: int) -> Any:
         return models.build(self.model.name, input_shape, classes, **self.model.settings)
-
-    @field_validator("device")
-    @classmethod
-    def _device_exists(cls, device: str) -> str:
-        pick_device(device)
-        return device
 
     @model_validator(mode="after")
     def _key_needs_tls(self) -> ParticipantFile:
