@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from potluck.models.checks import image_shape, one_of
+from potluck.models.checks import image_shape, one_of, sizes
 from potluck.models.stem import Stem, first_layers
 
 
@@ -73,23 +73,24 @@ DEPTHS: dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]
 """The blocks of each stage. 10, 14, 22 and 26 are FedIN's (section 5.1)."""
 
 
-def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard") -> ResNet:
+def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard", width: int = 64) -> ResNet:
     """A ResNet (He et al., 2016), as in FedIN (section 5.1), DraftFed (section IV) and PerHeFed (appendix A).
 
     ``stem="small"`` is for small images: a 3×3 convolution that keeps height and width, and no max-pooling.
+    ``width`` is how many filters the first stage has; each further stage has twice as many as the one before.
     """
     block, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
     channels, _, _ = image_shape(f"resnet{depth}", input_shape)
-    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), first_layers(stem, channels, 64), strict=False))
-    before = 64
+    (before,) = sizes("width", [width])
+    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), first_layers(stem, channels, before), strict=False))
     for stage, count in enumerate(blocks):
-        width = 64 * 2**stage
+        filters = width * 2**stage
         strides = [1 if stage == 0 else 2] + [1] * (count - 1)
-        inputs = [before] + [width * block.expansion] * (count - 1)
+        inputs = [before] + [filters * block.expansion] * (count - 1)
         steps[f"layer{stage + 1}"] = nn.Sequential(
-            *(block(channels, width, stride) for channels, stride in zip(inputs, strides, strict=True))
+            *(block(channels, filters, stride) for channels, stride in zip(inputs, strides, strict=True))
         )
-        before = width * block.expansion
+        before = filters * block.expansion
     steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(before, classes)}
     network = ResNet(steps)
     for layer in network.modules():

@@ -31,6 +31,8 @@ def test_small_models_read_every_shape(name, shape):
 def test_settings_go_to_the_builder():
     assert build("cnn", (1, 8, 8), 3, channels=[5, 6]).conv2.out_channels == 6
     assert build("resnet10", (1, 8, 8), 3, stem="small").conv1.kernel_size == (3, 3)
+    narrow = build("resnet10", (1, 32, 32), 3, width=8)
+    assert [narrow.conv1.out_channels, narrow.fc.in_features] == [8, 64]
 
 
 def test_a_callable_elsewhere_gets_what_it_takes():
@@ -46,6 +48,7 @@ def test_a_callable_elsewhere_gets_what_it_takes():
         ("resnet19", {}, "There is no model 'resnet19'. Did you mean 'resnet1"),
         ("cnn", {"chanels": [3]}, "'cnn' has no setting 'chanels'. Did you mean 'channels'?"),
         ("resnet18", {"depth": 50}, "'resnet18' has no setting 'depth'"),
+        ("resnet18", {"width": 0}, r"width = \[0\]; expected whole numbers above 0"),
     ],
 )
 def test_unknown_names_and_settings_are_told(name, settings, message):
