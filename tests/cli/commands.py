@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,8 @@ def potluck(*arguments: Any, fails: int = 0) -> Result:
 
 
 def start(*arguments: Any, **settings: Any) -> subprocess.Popen[str]:
-    """Starts a command in a process of its own."""
+    """Starts a command in a process of its own, as from a terminal: Ctrl-C reaches it even where tests ignore it."""
     command = [str(COMMAND), *map(str, arguments)]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, env=ENVIRONMENT, **{**streams, **settings})
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, text=True, env=ENVIRONMENT, preexec_fn=heeding, **{**streams, **settings})

@@ -159,7 +159,7 @@ def test_what_is_named_lies_beside_the_file(here):
 
 def test_ctrl_c_on_a_terminal_and_the_command_that_goes_on(here):
     path = write(here / "a folder")
-    options = ("--rounds", 30, "--out", "a run", "--set", "participants.net.plan.epochs=5", "--engine", "serial")
+    options = ("--rounds", 12, "--out", "a run", "--set", "participants.net.plan.epochs=5", "--engine", "serial")
     terminal, end = pty.openpty()
     process = start("run", path, *options, stderr=end)
     os.close(end)
@@ -179,8 +179,8 @@ def test_ctrl_c_on_a_terminal_and_the_command_that_goes_on(here):
     assert "Stopped after round" in told
     name, *arguments = shlex.split(command)
     assert name == "potluck"
-    assert "after round 30" in potluck(*arguments).stdout
-    unbroken = read(path, ["participants.net.plan.epochs=5"]).federation(engine="serial").run(30)
+    assert "after round 12" in potluck(*arguments).stdout
+    unbroken = read(path, ["participants.net.plan.epochs=5"]).federation(engine="serial").run(12)
     agree(unbroken.rows(), rows(here / "a run"), 1e-9)
 
 
