@@ -185,7 +185,7 @@ class Batched(LocalEngine):
             training = Training(stack.jobs, room, self.device, self.precision)
         else:
             key = (stack.like, sum(other.like == stack.like for other in before))
-            if key not in self._trainings or not self._trainings[key].holds(stack.jobs):
+            if key not in self._trainings or not self._trainings[key].room.covers(room):
                 if key in self._trainings:  # its memory first
                     room = self._trainings.pop(key).room.grown(room)
                 self._trainings[key] = Training(stack.jobs, room, self.device, self.precision)

@@ -77,10 +77,6 @@ class Training:
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
-    def holds(self, jobs: Sequence[Job]) -> bool:
-        """Whether there is room for these jobs, which are of this training's likeness."""
-        return self.room.covers(Room.of(jobs))
-
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
