@@ -21,20 +21,20 @@ class Replayed:
     """A step of fixed shapes as a graph. It reads its inputs from, and changes its state in, tensors that stay.
 
     Capturing changes the state: whoever captures writes it afterwards. Graphs of one ``pool`` share their memory and
-    must not run at the same time.
+    must not run at the same time. Nor must graphs captured on one ``stream``: cuBLAS has one workspace for each stream
+    and uses it wherever the graph is replayed, so that two at once would spoil each other's products.
     """
 
-    def __init__(self, step: StepFunction, inputs: Inputs, pool: Any, try_kernels: bool) -> None:
+    def __init__(self, step: StepFunction, inputs: Inputs, stream: Any, pool: Any, try_kernels: bool) -> None:
         self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
+        stream.wait_stream(torch.cuda.current_stream())
         try:
-            with torch.cuda.stream(side), _kernels(try_kernels):
+            with torch.cuda.stream(stream), _kernels(try_kernels):
                 step(self._inputs)  # so that libraries have made what they need, and chosen their kernels
         finally:
-            torch.cuda.current_stream().wait_stream(side)
+            torch.cuda.current_stream().wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
-        with _nothing_freed(), torch.cuda.graph(self._graph, pool=pool), _kernels(try_kernels):
+        with _nothing_freed(), torch.cuda.graph(self._graph, pool=pool, stream=stream), _kernels(try_kernels):
             self._output = step(self._inputs)
 
     def __call__(self, inputs: Inputs) -> Tensor:
@@ -67,13 +67,13 @@ def _nothing_freed() -> Iterator[None]:
             gc.enable()
 
 
-def replayed(step: StepFunction, inputs: Inputs, pool: Any, try_kernels: bool) -> Replayed | None:
+def replayed(step: StepFunction, inputs: Inputs, stream: Any, pool: Any, try_kernels: bool) -> Replayed | None:
     """The step as a graph, or None, with a word why, if it cannot be captured.
 
     To ``try_kernels`` takes longer than all the rest, and pays where very many networks are trained for very long.
     """
     try:
-        return Replayed(step, inputs, pool, try_kernels)
+        return Replayed(step, inputs, stream, pool, try_kernels)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:

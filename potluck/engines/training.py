@@ -145,7 +145,7 @@ class Training:
                 self._replays.pop((form, not ours), None)  # captured when it was rarer
                 example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
                 step = partial(self._step, form=form, ours=ours)
-                found = replayed(step, example, self._pool, try_kernels=form.shape[0] > FEW)
+                found = replayed(step, example, self._stream, self._pool, try_kernels=form.shape[0] > FEW)
                 self._replays[form, ours] = found
                 if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()

@@ -36,7 +36,7 @@ class ByHand:
 def captured(monkeypatch):
     made = []
 
-    def replayed(step, inputs, pool, try_kernels):
+    def replayed(step, inputs, stream, pool, try_kernels):
         step(inputs)  # spoils the weights, as warming up does
         made.append(ByHand(step))
         return made[-1]
