@@ -138,10 +138,10 @@ class PerHeFed(Method):
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
         relations, old = server.state["relations"], server.state["global"]
-        means, senders = [WindowMean(layer.shape) for layer in old], []
+        means, senders, scratch = [WindowMean(layer.shape) for layer in old], [], torch.empty(BLOCK)
         for sender, payload in answers:
             for k, (filters, _) in enumerate(relations[sender]["layers"]):
-                weight = _nonzero(payload[str(k)]) * server.credibility[sender]
+                weight = _nonzero(payload[str(k)], scratch) * server.credibility[sender]
                 means[k].add(payload[str(k)], weight, [filters, 0, 0, 0])
             senders.append(sender)
         layers = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
@@ -181,13 +181,11 @@ def _pruned(layers: list[Tensor], relation: Relation) -> Payload:
     return Payload({str(k): layers[k][place].to(dtype) for k, place in enumerate(places)})
 
 
-def _nonzero(values: Tensor) -> int:
+def _nonzero(values: Tensor, scratch: Tensor) -> int:
     """How many values are not zero. That all of a block are is proved by a finite sum of 1/value, in quick passes."""
-    blocks = torch.split(values.reshape(-1), BLOCK)
-    inverse = torch.empty_like(blocks[0])
     count = 0
-    for block in blocks:
-        proof = torch.reciprocal(block, out=inverse[: len(block)]).sum().item()
+    for block in torch.split(values.reshape(-1), len(scratch)):
+        proof = torch.reciprocal(block, out=scratch[: len(block)]).sum().item()
         count += len(block) if math.isfinite(proof) else int(torch.count_nonzero(block))
     return count
 

@@ -20,6 +20,9 @@ Place = Sequence[int | Tensor]
 BLOCK = 2**19
 """How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
 
+GROUP = 4
+"""How many contributions to a large whole are merged at once: the sum then goes through memory once for all of them."""
+
 
 def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
     """A window of that shape as an index: ``whole[window(at, shape)]`` is what lies in it."""
@@ -32,7 +35,7 @@ def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
 
 
 class WindowMean:
-    """A running mean over one tensor: contributions are merged as they come and need not be kept.
+    """A running mean over one tensor: contributions are merged as they come, at most a few of them wait.
 
     Sums are in float64, so that the order of the contributions makes no difference that shows. Weights are kept as
     coarsely as the contributions allow: one for the whole, one for each row of a window that is alike in all rows, and
@@ -43,6 +46,7 @@ class WindowMean:
         self._shape = tuple(shape)
         self._sum: Tensor | None = None
         self._whole = 0.0
+        self._waiting: list[tuple[Tensor, float]] = []
         self._rows: dict[tuple[tuple[int, int], ...], Tensor] = {}
         self._each: Tensor | None = None
 
@@ -54,9 +58,9 @@ class WindowMean:
         starts = [position for position in place if isinstance(position, int)]
         if mask is None and value.shape == self._shape and len(starts) == value.ndim:
             self._whole += weight
-            pieces = (torch.split(flat.reshape(-1), BLOCK) for flat in (self._sum, value))
-            for sums, part in zip(*pieces, strict=True):
-                sums.add_(part, alpha=weight)
+            self._waiting.append((value, weight))
+            if value.numel() <= BLOCK or len(self._waiting) == GROUP:
+                self._merge_waiting(self._sum)
         elif mask is None and len(starts) >= value.ndim - isinstance(place[0], Tensor):
             key = tuple(zip(starts[-value.ndim + 1 :] if value.ndim > 1 else (), value.shape[1:], strict=True))
             if key not in self._rows:
@@ -66,6 +70,17 @@ class WindowMean:
             _add_rows(_narrow(self._sum, key), value, weight, first)
         else:
             self._add_each(self._sum, value, weight, place, mask)
+
+    def _merge_waiting(self, total: Tensor) -> None:
+        waiting, self._waiting = self._waiting, []
+        if total.numel() <= BLOCK:
+            for value, weight in waiting:
+                total.add_(value, alpha=weight)
+            return
+        pieces = (torch.split(flat.reshape(-1), BLOCK) for flat in (total, *(value for value, _ in waiting)))
+        for sums, *parts in zip(*pieces, strict=True):
+            for part, (_, weight) in zip(parts, waiting, strict=True):
+                sums.add_(part, alpha=weight)
 
     def _add_each(self, total: Tensor, value: Tensor, weight: float, at: Place, mask: Tensor | None) -> None:
         if self._each is None:
@@ -80,6 +95,7 @@ class WindowMean:
         found = old.clone(memory_format=torch.contiguous_format)
         if self._sum is None:
             return found
+        self._merge_waiting(self._sum)
         # Rows matter only where weights go by row: else all is one long row of values, cut into even blocks.
         total, into = (self._sum, found) if self._rows else (self._sum.view(-1), found.view(-1))
         for rows in _blocks(total):
