@@ -99,8 +99,8 @@ class StackedData:
 
     def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.draws))
-        self.by_turn = drawn or device.type == "cpu"
+        self._drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.draws))
+        self.by_turn = self._drawn or device.type == "cpu"
         """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
         samples are on the device anyway."""
         self._held: list[Tensor] = []
@@ -133,8 +133,16 @@ class StackedData:
 
     def draw(self, turn: Turn) -> Stack:
         """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
-        each = [batch_of(self._jobs[m], s, self._dtype) for m, s in zip(turn.members, turn.steps, strict=True)]
-        return {name: torch.stack([batch[name] for batch in each]).to(self._device) for name in each[0]}
+        each = [(self._jobs[member], step) for member, step in zip(turn.members, turn.steps, strict=True)]
+        if self._drawn:
+            batches = [batch_of(job, step, self._dtype) for job, step in each]
+            return {name: torch.stack([batch[name] for batch in batches]).to(self._device) for name in batches[0]}
+        found = {}
+        for name, column in each[0][0].samples.columns.items():
+            found[name] = torch.empty(*turn.shape, *column.shape[1:], dtype=column.dtype)
+            for (job, step), batch in zip(each, found[name].unbind(), strict=True):
+                torch.index_select(job.samples.columns[name], 0, step.rows, out=batch)
+        return found
 
     def batch(self, inputs: Stack) -> Stack:
         """What the objectives see at one step, before the plan's transform."""

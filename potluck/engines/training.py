@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_map
 
+from potluck.engines.factors import Call, Factored, Watch, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
 from potluck.engines.layers import FEW, ours_pay, stacked_layers
 from potluck.engines.optimizers import Moments, advance, fresh
@@ -74,6 +75,10 @@ class Training:
         self._replays: dict[tuple[Form, bool], Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
+        alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.mask
+        may_factor = alone and plain_sgd(self.plan) and not on_gpu and precision != "bfloat16"
+        self._calls: tuple[Call, ...] | None = None if may_factor else ()
+        """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
@@ -166,10 +171,13 @@ class Training:
         mine, mask, given = (state, self.mask, self.given.slices())
         if not form.full:
             mine, mask, given = some((mine, mask, given), members)
+        calls, zero = self._calls or (), torch.zeros((), dtype=self.dtype, device=self.device)
+        zeros = [zero.expand(*form.shape, *call.shape) for call in calls]
         with stacked_layers(ours), computing_in(self.precision):
             of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
-            gradients, written, losses = of_all(*mine[:2], batch, given)
+            gradients, written, losses, outer, inner = of_all(*mine[:2], batch, given, zeros)
         self._advance(mine, mask, gradients, written, lr, form.abreast)
+        subtract_products(mine[0], calls, outer, inner, lr)
         if not form.full:
             tree_map(lambda old, new: old.index_copy_(0, members, new), state, mine)
         assert isinstance(losses, Tensor)
@@ -190,31 +198,55 @@ class Training:
         for name, buffer in buffers.items():
             buffer.copy_(written[name])
         held = {name: parameters[name].clone() for name in mask}
-        advance(self.plan, parameters, gradients, moments, lr, abreast)
+        advance(self.plan, {n: parameters[n] for n in gradients}, gradients, moments, lr, abreast)
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _gradients(self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack]) -> Any:
-        """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks."""
+    def _gradients(
+        self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack], zeros: list[Tensor]
+    ) -> Any:
+        """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks.
+
+        Where linear layers' gradients stay in factors, there is a zero for each of their calls. Its gradient and the
+        layer's input are returned in the place of the weights' gradients.
+        """
         known = self.given.rebuild(given)
         batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
+        fixed = {call.weight: parameters[call.weight] for call in self._calls or ()}
+        sought = {name: parameter for name, parameter in parameters.items() if name not in fixed}
         gradients: list[Gradients] = []
-        losses = []
+        losses, outer, inner = [], zeros, zeros
         for objective in self.work.objectives:
 
             def loss_of(
-                parameters: Stack, buffers: Stack, objective: Any = objective
-            ) -> tuple[Tensor, tuple[Tensor, Stack]]:
+                sought: tuple[Stack, list[Tensor]], buffers: Stack, objective: Any = objective
+            ) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
                 # Layers write to their buffers: let them write to copies, and pass those on.
                 written = {name: buffer.clone() for name, buffer in buffers.items()}
-                loss = objective(Net(self.skeleton, {**parameters, **written}), batch, known)
-                return loss, (loss.detach(), written)
+                tensors = {**sought[0], **fixed, **written}
+                with self._linear_layers(tensors, fixed, sought[1], len(batch["x"])) as inputs:
+                    loss = objective(Net(self.skeleton, tensors), batch, known)
+                return loss, (loss.detach(), written, inputs)
 
-            gradient, (_, (loss, buffers)) = grad_and_value(loss_of, has_aux=True)(parameters, buffers)
+            found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
+            gradient, outer = found
             gradients.append(gradient)
             losses.append(loss)
         combined = self.work.rule(gradients, known) if self.work.rule else add_up(gradients)
-        return combined, buffers, torch.stack(losses)
+        return combined, buffers, torch.stack(losses), outer, inner
+
+    @contextmanager
+    def _linear_layers(self, tensors: Stack, fixed: Stack, zeros: list[Tensor], samples: int) -> Iterator[list[Tensor]]:
+        """Inside, linear layers put their inputs into the list, once it is known which can; before, it is watched."""
+        if self._calls is None:
+            with Watch(tensors, samples) as watch:
+                yield []
+            self._calls = watch.calls()
+        elif fixed:
+            with Factored(fixed, zeros) as layers:
+                yield layers.inputs
+        else:
+            yield []
 
     def _remember(self, each: Sequence[dict[str, dict[str, Any]]]) -> None:
         """What the optimizers know. Networks of one likeness all remember a parameter, or none does."""

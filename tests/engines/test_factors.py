@@ -1,0 +1,111 @@
+"""Linear layers whose gradients stay in factors give the serial engine's result, and only where that is right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from potluck.engines import Batched, Serial, training
+from potluck.engines.factors import Call, Factored
+from potluck.objectives import cross_entropy
+from tests.engines.test_graphs import jobs
+from tests.tables import cnn, mlp
+
+CPU = torch.device("cpu")
+SIZES = (40, 57, 33)
+
+
+@pytest.fixture
+def factored(monkeypatch):
+    """The calls of every step."""
+    kept, found = training.subtract_products, []
+
+    def subtract_products(weights, calls, *more):
+        found.append(calls)
+        kept(weights, calls, *more)
+
+    monkeypatch.setattr(training, "subtract_products", subtract_products)
+    return found
+
+
+def agree(**settings):
+    alone, together = (jobs(**{"optimizer": "sgd", "sizes": SIZES, **settings}) for _ in range(2))
+    Serial(CPU).answer(alone)
+    Batched(CPU).answer(together)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
+
+
+class Twice(nn.Module):
+    """One linear layer that is run twice, and one whose weights are also looked at by themselves."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.again, self.tied = nn.Linear(36, 36).double(), nn.Linear(36, 36).double()
+        self.out = nn.Linear(36, 3).double()
+
+    def forward(self, x):
+        x = self.again(self.again(x.flatten(1)).tanh())
+        return self.out(self.tied(x).tanh() @ self.tied.weight)
+
+
+class Tokens(nn.Module):
+    """Linear layers over rows of a sample, over a sample, and over the batch turned round."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.rows, self.out = nn.Linear(6, 5).double(), nn.Linear(30, 3, bias=False).double()
+        self.across = nn.Linear(30, 30).double()
+
+    def forward(self, x):
+        x = self.rows(x.squeeze(1)).relu().flatten(1)
+        return self.out(x + self.across(x.unsqueeze(0)).squeeze(0))
+
+
+@pytest.mark.parametrize(
+    ("build", "calls"),
+    [
+        (mlp, [("1.weight", (8,)), ("3.weight", (3,))]),
+        (cnn, [("4.weight", (3,))]),
+        (Twice, [("again.weight", (36,)), ("again.weight", (36,)), ("out.weight", (3,))]),
+        (Tokens, [("rows.weight", (6, 5)), ("out.weight", (3,))]),
+    ],
+)
+def test_plain_sgd_leaves_gradients_in_factors_after_the_first_step(build, calls, factored):
+    agree(build=build)
+    first, *others = factored
+    assert first == ()
+    assert set(others) == {tuple(Call(*call) for call in calls)}
+
+
+def drawn_back(net, batch, given):
+    """Looks at one layer's weights beside the layer itself."""
+    return cross_entropy(net, batch, given) + 0.1 * (net.parameters["1.weight"] ** 2).sum()
+
+
+def test_weights_that_an_objective_looks_at_keep_their_gradients(factored):
+    agree(build=mlp, objective=drawn_back)
+    assert set(factored[1:]) == {(Call("3.weight", (3,)),)}
+
+
+@pytest.mark.parametrize(
+    "plan", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"clip": 0.1}, {"optimizer": "adam"}], ids=str
+)
+def test_other_optimizers_see_whole_gradients(plan, factored):
+    agree(build=mlp, **plan)
+    assert set(factored) == {()}
+
+
+def test_rates_may_differ_and_fall(factored):
+    agree(build=mlp, schedule="cosine")
+    assert any(factored)
+
+
+def test_a_layer_that_suddenly_gives_another_shape_is_not_broadcast():
+    weight, x = torch.ones(3, 4), torch.ones(2, 4)
+    with pytest.raises(RuntimeError, match=r"gave \(2, 3\); expected \(1, 3\)"), Factored({"w": weight}, [x[:1, :3]]):
+        F.linear(x, weight)
