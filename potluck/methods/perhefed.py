@@ -5,7 +5,6 @@ Of a convolution its weights travel, as filters × channels × height × width (
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import reduce
 from itertools import zip_longest
@@ -18,7 +17,7 @@ from torch import Tensor
 from potluck.errors import MisfitError, PayloadError, SettingsError, nearest
 from potluck.learners.structure import convolutions
 from potluck.method import Method, Needs, Steps, exchange
-from potluck.methods.windows import BLOCK, WindowMean, window
+from potluck.methods.windows import WindowMean, window
 from potluck.participant import Participant
 from potluck.payload import Form, Like, Payload, dtype_named
 from potluck.requests import Exchange, Fit
@@ -48,7 +47,7 @@ class PerHeFed(Method):
     keep_optimizer: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
         "structure": "the shapes of the convolutions it shares, and which of their filters, once",
-        "share": "the weights of those filters after training",
+        "share": "the weights of those filters after training, and how many of them are not zero",
     }
 
     inter: Ratio = 0.5
@@ -89,10 +88,11 @@ class PerHeFed(Method):
         return None
 
     def shared(self, me: Participant) -> Payload:
-        """The sub-model that a participant uploads."""
+        """The sub-model that a participant uploads, and how many values of each layer are not zero."""
         own = me.network.tensors()
         parts = [own[name].detach()[filters] for name, filters in me.state["shared"].items()]
-        return Payload({str(k): part.reshape(_shape(part)) for k, part in enumerate(parts)})
+        layers = {str(k): part.reshape(_shape(part)) for k, part in enumerate(parts)}
+        return Payload(layers, {"nonzero": [int(part.count_nonzero()) for part in parts]})
 
     def take(self, me: Participant, reply: Payload) -> None:
         """Puts the global values where one shared."""
@@ -138,14 +138,14 @@ class PerHeFed(Method):
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
         relations, old = server.state["relations"], server.state["global"]
-        means, senders, scratch = [WindowMean(layer.shape) for layer in old], [], torch.empty(BLOCK)
+        means, senders = [WindowMean(layer.shape) for layer in old], []
         for sender, payload in answers:
-            for k, (filters, _) in enumerate(relations[sender]["layers"]):
-                weight = _nonzero(payload[str(k)], scratch) * server.credibility[sender]
-                means[k].add(payload[str(k)], weight, [filters, 0, 0, 0])
+            layers = zip(relations[sender]["layers"], payload.facts["nonzero"], strict=True)
+            for k, ((filters, _), nonzero) in enumerate(layers):
+                means[k].add(payload[str(k)], nonzero * server.credibility[sender], [filters, 0, 0, 0])
             senders.append(sender)
-        layers = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
-        return Each(senders, lambda sender: _pruned(layers, relations[sender]))
+        new = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
+        return Each(senders, lambda sender: _pruned(new, relations[sender]))
 
 
 class Structure(Form):
@@ -168,10 +168,21 @@ STRUCTURE: Form = Structure(
 )
 
 
+class SubModel(Form):
+    """Just the filters told of at joining, and of no layer more non-zero values than it has."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        sizes = [payload[name].numel() for name in self.tensors or ()]
+        counts = payload.facts["nonzero"]
+        if len(counts) != len(sizes) or any(count > size for count, size in zip(counts, sizes, strict=True)):
+            raise PayloadError(f"fact 'nonzero' is {counts}; expected one number for each layer, at most {sizes}")
+
+
 def _form(relation: Relation) -> Form:
-    """Just the filters told of at joining."""
     dtype = dtype_named(relation["dtype"])
-    return Form({str(k): Like(tuple(shape), dtype) for k, (_, shape) in enumerate(relation["layers"])})
+    layers = {str(k): Like(tuple(shape), dtype) for k, (_, shape) in enumerate(relation["layers"])}
+    return SubModel(layers, {"nonzero": Numbers})
 
 
 def _pruned(layers: list[Tensor], relation: Relation) -> Payload:
@@ -179,15 +190,6 @@ def _pruned(layers: list[Tensor], relation: Relation) -> Payload:
     places = [window([filters, 0, 0, 0], shape) for filters, shape in relation["layers"]]
     dtype = dtype_named(relation["dtype"])
     return Payload({str(k): layers[k][place].to(dtype) for k, place in enumerate(places)})
-
-
-def _nonzero(values: Tensor, scratch: Tensor) -> int:
-    """How many values are not zero. That all of a block are is proved by a finite sum of 1/value, in quick passes."""
-    count = 0
-    for block in torch.split(values.reshape(-1), len(scratch)):
-        proof = torch.reciprocal(block, out=scratch[: len(block)]).sum().item()
-        count += len(block) if math.isfinite(proof) else int(torch.count_nonzero(block))
-    return count
 
 
 def _filters(me: Participant, layer: str, chosen: float | list[int]) -> Tensor:

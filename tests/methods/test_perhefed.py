@@ -12,7 +12,7 @@ from torch import nn, tensor
 
 import potluck
 from potluck.learners.structure import convolutions
-from potluck.methods import FedAvg, Local, PerHeFed, perhefed
+from potluck.methods import FedAvg, Local, PerHeFed
 from potluck.methods.perhefed import LARGEST, STRUCTURE
 from potluck.payload import Payload
 from potluck.server import Server
@@ -31,9 +31,15 @@ def told(*layers, dtype="float32"):
     )
 
 
+def answer(*layers):
+    """What a participant sends in a round."""
+    counts = [int(layer.count_nonzero()) for layer in layers]
+    return Payload({str(k): layer for k, layer in enumerate(layers)}, {"nonzero": counts})
+
+
 def points(*layers):
     """Filters of 1×1, each a single number."""
-    return Payload({str(k): tensor(values).reshape(-1, 1, 1, 1) for k, values in enumerate(layers)})
+    return answer(*(tensor(values).reshape(-1, 1, 1, 1) for values in layers))
 
 
 def ones(filters, marks=None):
@@ -110,7 +116,7 @@ def test_the_global_model_fits_all_and_kernels_align_at_the_origin():
     shapes = {"A": ([1, 3, 1, 1], [1]), "B": ([2, 1, 2, 2], [1, 1])}
     method.structure(server, iter({name: told(layer) for name, layer in shapes.items()}.items()))
     answers = {"A": torch.full((1, 3, 1, 1), 7.0), "B": torch.full((2, 1, 2, 2), 4.0)}
-    method.share(server, iter({name: Payload({"0": value}) for name, value in answers.items()}.items()))
+    method.share(server, iter({name: answer(value) for name, value in answers.items()}.items()))
     (found,) = server.state["global"]
     assert found.shape == (2, 3, 2, 2)
     assert found[0, 0].tolist() == [[pytest.approx((3 * 7 + 8 * 4) / 11), 4.0], [4.0, 4.0]]
@@ -125,6 +131,14 @@ def filters_of(*values):
     net = nn.Sequential(nn.Conv2d(1, len(values), 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(len(values), 3))
     net[0].weight.data = tensor(values).reshape(-1, 1, 1, 1)
     return net
+
+
+def test_participants_count_their_zeros_of_either_sign():
+    """The same with whole participants: (1·3 + 2·6) / 3 and (1·-0 + 2·6) / 3."""
+    people = participants([filters_of(3.0, -0.0), filters_of(6.0, 6.0)], plan=STILL)
+    potluck.Federation(people, PerHeFed(inter=1.0)).run(1)
+    for person in people:
+        close(person.weights()["0.weight"].flatten(), [5, 4])
 
 
 def test_each_ends_with_the_global_values_exactly_where_it_shared():
@@ -325,15 +339,22 @@ def test_traffic_is_what_is_shared():
         depths = [1 if name == "0.weight" else 8 for name in person.state["shared"]]
         names = [f'"{k}":{{"dtype":"F32","shape":[4,{d},3,3],"data_offsets":[' for k, d in enumerate(depths)]
         ends = np.cumsum([0, *(4 * 4 * d * 9 for d in depths)])
-        header = "{" + ",".join(f"{n}{a},{b}]}}" for n, (a, b) in zip(names, pairwise(ends), strict=True)) + "}"
-        expected = 8 + -(-len(header) // 8) * 8 + 4 * sum(4 * d * 9 for d in depths)
-        assert (second["bytes_up"], second["bytes_down"]) == (expected, expected)
+        layers = ",".join(f"{n}{a},{b}]}}" for n, (a, b) in zip(names, pairwise(ends), strict=True))
+        counts = ",".join(str(4 * d * 9) for d in depths)
+        up, down = (
+            8 + -(-len(header) // 8) * 8 + 4 * sum(4 * d * 9 for d in depths)
+            for header in (
+                '{"__metadata__":{"facts":"{\\"nonzero\\":[' + counts + ']}"},' + layers + "}",
+                "{" + layers + "}",
+            )
+        )
+        assert (second["bytes_up"], second["bytes_down"]) == (up, down)
         structure = Payload(
             {"shapes": torch.zeros(5, 4, dtype=torch.int32), "filters": torch.zeros(40, dtype=torch.bool)},
             {"dtype": "float32"},
         )
-        assert first["bytes_up"] == expected + structure.size
-        assert first["bytes_down"] == expected + Payload().size
+        assert first["bytes_up"] == up + structure.size
+        assert first["bytes_down"] == down + Payload().size
 
 
 def test_half_of_the_filters_of_half_of_the_layers_is_a_quarter_of_the_bytes():
@@ -358,9 +379,8 @@ def test_who_sat_out_fetches_nothing():
         before = [person.weights() for person in people]
         for row, person, old in zip(federation.run(1).rows()[-5:], people, before, strict=True):
             if row["took_part"]:
-                shared = enumerate(person.state["shared"].items())
-                once = Payload({str(k): person.weights()[name][filters] for k, (name, filters) in shared}).size
-                assert (row["bytes_up"], row["bytes_down"]) == (once, once)
+                once = answer(*(person.weights()[name][filters] for name, filters in person.state["shared"].items()))
+                assert (row["bytes_up"], row["bytes_down"]) == (once.size, Payload(once.tensors).size)
             else:
                 assert (row["bytes_up"], row["bytes_down"]) == (0, 0)
                 torch.testing.assert_close(person.weights(), old, rtol=0, atol=0)
@@ -433,8 +453,15 @@ def test_a_global_model_too_large_to_hold_is_refused():
         (points([1.0, 2.0]), r"shape \(2, 1, 1, 1\); expected \(1, 1, 1, 1\)"),
         (points([1.0], [2.0]), "'1' was not asked for"),
         (Payload(), "'0' is missing"),
-        (Payload({"0": torch.zeros(1, 1, 1, 1).double()}), "expected torch.float32"),
+        (answer(torch.zeros(1, 1, 1, 1).double()), "expected torch.float32"),
         (points([float("nan")]), "NaN"),
+        (Payload(points([1.0]).tensors), "'nonzero' is missing"),
+        (Payload(points([1.0]).tensors, {"nonzero": [-1]}), "greater than or equal to 0"),
+        (
+            Payload(points([1.0]).tensors, {"nonzero": [2]}),
+            r"is \[2\]; expected one number for each layer, at most \[1\]",
+        ),
+        (Payload(points([1.0]).tensors, {"nonzero": []}), r"is \[\]; expected one number for each layer"),
     ],
 )
 def test_answers_hold_just_what_was_told(bad, reason):
@@ -554,9 +581,3 @@ def test_learning_together_beats_alone_and_sends_less_than_whole_models(widths, 
     alone = np.mean([played(Local(), seed) for seed in range(3)], axis=0)
     assert together[0] > alone[0] + 0.02
     assert together[1] < bytes_of_whole
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
-def test_zeros_of_either_sign_do_not_count(dtype):
-    values = torch.tensor([0.0, -0.0, 1.0, -2.0, 0.0, 3.0, 1e-7]).to(dtype).reshape(7, 1)
-    assert perhefed._nonzero(values, scratch=torch.empty(4)) == 4
