@@ -30,50 +30,63 @@ def plain_sgd(plan: Plan) -> bool:
     return plan.optimizer == "sgd" and not plan.momentum and not plan.weight_decay and plan.clip is None
 
 
-class Watch(TorchFunctionMode):
+class OtherCallsError(Exception):
+    """A network's linear layers were called otherwise than at its first step."""
+
+
+class Watched(TorchFunctionMode):
     """While it is on, notes the calls of linear layers, and which parameters anything else looks at."""
 
     def __init__(self, parameters: Mapping[str, Tensor], samples: int) -> None:
         super().__init__()
-        self._samples = samples
         self._names = {id(parameter): name for name, parameter in parameters.items()}
+        self._samples = samples
         self._calls: list[Call] = []
         self._seen_elsewhere: set[str] = set()
+        self.inputs: list[Tensor] = []
+        """What went into the layers whose gradients stay in factors."""
 
     def calls(self) -> tuple[Call, ...]:
         """The calls whose weights nothing but linear layers looks at, in their order."""
         return tuple(call for call in self._calls if call.weight not in self._seen_elsewhere)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        output = func(*args, **(kwargs or {}))
-        others = args
-        if func is F.linear and len(args) > 1 and output.ndim > 1 and len(output) == self._samples:
-            if id(args[1]) in self._names:
-                self._calls.append(Call(self._names[id(args[1])], tuple(output.shape[1:])))
-            others = (args[0], *args[2:])
+        output, others = func(*args, **(kwargs or {})), args
+        linear = func is F.linear and len(args) > 1 and output.ndim > 1 and len(output) == self._samples
+        if linear and id(args[1]) in self._names:
+            self._calls.append(Call(self._names[id(args[1])], tuple(output.shape[1:])))
+            output, others = self._factor(self._calls[-1], args[0], output), (args[0], *args[2:])
         found = (self._names.get(id(leaf)) for leaf in tree_leaves((others, kwargs)))
         self._seen_elsewhere.update(name for name in found if name is not None)
         return output
 
+    def _factor(self, call: Call, given: Tensor, output: Tensor) -> Tensor:
+        return output
 
-class Factored(TorchFunctionMode):
-    """While it is on, these weights' layers keep what goes in, and add a zero to what comes out: its gradient is G."""
 
-    def __init__(self, weights: Mapping[str, Tensor], zeros: Sequence[Tensor]) -> None:
-        super().__init__()
-        self._weights = {id(weight) for weight in weights.values()}
-        self._zeros = iter(zeros)
-        self.inputs: list[Tensor] = []
+class Factored(Watched):
+    """While it is on, layers keep what goes in, and add a zero to what comes out: its gradient is G."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        output = func(*args, **(kwargs or {}))
-        if func is not F.linear or id(args[1]) not in self._weights:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], samples: int, expected: Sequence[Call], zeros: Sequence[Tensor]
+    ) -> None:
+        super().__init__(parameters, samples)
+        self._expected, self._zeros = tuple(expected), zeros
+        self._weights = {call.weight for call in expected}
+
+    def check(self) -> None:
+        """Raises OtherCallsError unless the calls were those expected, and nothing else looked at their weights."""
+        if self.calls() != self._expected:
+            raise OtherCallsError
+
+    def _factor(self, call: Call, given: Tensor, output: Tensor) -> Tensor:
+        if call.weight not in self._weights:
             return output
-        zero = next(self._zeros)
-        if zero.shape != output.shape:
-            raise RuntimeError(f"a linear layer gave {tuple(output.shape)}; expected {tuple(zero.shape)} as before")
-        self.inputs.append(args[0])
-        return output + zero
+        place = len(self.inputs)
+        if self._expected[place : place + 1] != (call,):
+            raise OtherCallsError
+        self.inputs.append(given)
+        return output + self._zeros[place]
 
 
 def subtract_products(

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vmap
 from torch.utils._pytree import tree_map
 
-from potluck.engines.factors import Call, Factored, Watch, plain_sgd, subtract_products
+from potluck.engines.factors import Call, Factored, OtherCallsError, Watched, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
 from potluck.engines.layers import FEW, ours_pay, stacked_layers
 from potluck.engines.optimizers import Moments, advance, fresh
@@ -171,11 +171,13 @@ class Training:
         mine, mask, given = (state, self.mask, self.given.slices())
         if not form.full:
             mine, mask, given = some((mine, mask, given), members)
-        calls, zero = self._calls or (), torch.zeros((), dtype=self.dtype, device=self.device)
-        zeros = [zero.expand(*form.shape, *call.shape) for call in calls]
         with stacked_layers(ours), computing_in(self.precision):
-            of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
-            gradients, written, losses, outer, inner = of_all(*mine[:2], batch, given, zeros)
+            try:
+                calls, found = self._all_gradients(form, *mine[:2], batch, given)
+            except OtherCallsError:  # from now on whole gradients
+                self._calls = ()
+                calls, found = self._all_gradients(form, *mine[:2], batch, given)
+        gradients, written, losses, outer, inner = found
         self._advance(mine, mask, gradients, written, lr, form.abreast)
         subtract_products(mine[0], calls, outer, inner, lr)
         if not form.full:
@@ -202,6 +204,13 @@ class Training:
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
+    def _all_gradients(self, form: Form, *state: Any) -> tuple[tuple[Call, ...], Any]:
+        """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
+        calls = self._calls or ()
+        zeros = [torch.zeros((), dtype=self.dtype).expand(*form.shape, *call.shape) for call in calls]
+        of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
+        return calls, of_all(*state, zeros)
+
     def _gradients(
         self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack], zeros: list[Tensor]
     ) -> Any:
@@ -223,9 +232,9 @@ class Training:
             ) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
                 # Layers write to their buffers: let them write to copies, and pass those on.
                 written = {name: buffer.clone() for name, buffer in buffers.items()}
-                tensors = {**sought[0], **fixed, **written}
-                with self._linear_layers(tensors, fixed, sought[1], len(batch["x"])) as inputs:
-                    loss = objective(Net(self.skeleton, tensors), batch, known)
+                parameters = {**sought[0], **fixed}
+                with self._linear_layers(parameters, sought[1], len(batch["x"])) as inputs:
+                    loss = objective(Net(self.skeleton, {**parameters, **written}), batch, known)
                 return loss, (loss.detach(), written, inputs)
 
             found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
@@ -236,15 +245,16 @@ class Training:
         return combined, buffers, torch.stack(losses), outer, inner
 
     @contextmanager
-    def _linear_layers(self, tensors: Stack, fixed: Stack, zeros: list[Tensor], samples: int) -> Iterator[list[Tensor]]:
+    def _linear_layers(self, parameters: Stack, zeros: list[Tensor], samples: int) -> Iterator[list[Tensor]]:
         """Inside, linear layers put their inputs into the list, once it is known which can; before, it is watched."""
         if self._calls is None:
-            with Watch(tensors, samples) as watch:
-                yield []
-            self._calls = watch.calls()
-        elif fixed:
-            with Factored(fixed, zeros) as layers:
+            with Watched(parameters, samples) as layers:
                 yield layers.inputs
+            self._calls = layers.calls()
+        elif self._calls:
+            with Factored(parameters, samples, self._calls, zeros) as layers:
+                yield layers.inputs
+            layers.check()
         else:
             yield []
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from potluck.engines import Batched, Serial, training
-from potluck.engines.factors import Call, Factored
+from potluck.engines.factors import Call
 from potluck.objectives import cross_entropy
 from tests.engines.test_graphs import jobs
 from tests.tables import cnn, mlp
@@ -105,7 +105,25 @@ def test_rates_may_differ_and_fall(factored):
     assert any(factored)
 
 
-def test_a_layer_that_suddenly_gives_another_shape_is_not_broadcast():
-    weight, x = torch.ones(3, 4), torch.ones(2, 4)
-    with pytest.raises(RuntimeError, match=r"gave \(2, 3\); expected \(1, 3\)"), Factored({"w": weight}, [x[:1, :3]]):
-        F.linear(x, weight)
+def first(net, x):
+    """The first linear layer by itself."""
+    return F.linear(x.flatten(1), net.parameters["1.weight"]).square().mean()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda net, batch: (net.parameters["1.weight"] ** 2).sum(),
+        lambda net, batch: first(net, batch["x"]),
+        lambda net, batch: first(net, batch["x"][:2]),
+    ],
+    ids=["elsewhere", "another call", "of another shape"],
+)
+def test_a_loss_that_looks_at_more_in_odd_batches_gets_whole_gradients_from_there_on(more, factored, caplog):
+    def loss(net, batch, given):
+        whole = cross_entropy(net, batch, given)
+        return whole if len(batch["y"]) == 8 else whole + 0.1 * more(net, batch)
+
+    agree(build=mlp, objective=loss, sizes=(44, 44))
+    assert [bool(calls) for calls in factored] == [False, *[True] * 4, *[False] * 31]
+    assert "cannot be stacked" not in caplog.text
