@@ -26,9 +26,9 @@ def made_data(
     return x.astype(dtype), y
 
 
-def cnn(seed: int, width: int = 4, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+def cnn(seed: int | None, width: int = 4, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
     """A convolutional network with BatchNorm, whose statistics every engine must keep right."""
-    torch.manual_seed(seed)
+    _seed(seed)
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1, bias=False),
         nn.BatchNorm2d(width),
@@ -38,18 +38,24 @@ def cnn(seed: int, width: int = 4, classes: int = 3, dtype: torch.dtype = torch.
     ).to(dtype)
 
 
-def deep_cnn(seed: int, blocks: int = 1, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+def deep_cnn(seed: int | None, blocks: int = 1, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
     """A convolutional network with inner layers, whose features have one shape at any depth."""
-    torch.manual_seed(seed)
+    _seed(seed)
     layers: list[nn.Module] = []
     for channels in (1, *[4] * blocks):
         layers += [nn.Conv2d(channels, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 36, classes)).to(dtype)
 
 
-def mlp(seed: int, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
-    torch.manual_seed(seed)
+def mlp(seed: int | None, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+    _seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).to(dtype)
+
+
+def _seed(seed: int | None) -> None:
+    """None leaves it to who draws the first weights from another seed."""
+    if seed is not None:
+        torch.manual_seed(seed)
 
 
 PLAN = potluck.Plan(optimizer="sgd", lr=0.05, momentum=0.9, epochs=2, batch_size=8)

@@ -37,28 +37,19 @@ def public(rows: int = 30) -> potluck.data.Source:
     return potluck.data.Source("made", x, y, x_test, y_test)
 
 
+# The first weights of these are drawn from the federation's seed.
+
+
 def cnn(input_shape: tuple[int, ...], classes: int, width: int = 4) -> nn.Module:
-    """One convolution with BatchNorm; its first weights are drawn from the federation's seed."""
-    return nn.Sequential(
-        nn.Conv2d(1, width, 3, padding=1, bias=False),
-        nn.BatchNorm2d(width),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(width * 36, classes),
-    ).double()
+    return tables.cnn(None, width, classes)
 
 
 def deep_cnn(input_shape: tuple[int, ...], classes: int, blocks: int = 1) -> nn.Module:
-    """Several convolutions of one width, with inner layers."""
-    layers: list[nn.Module] = []
-    for channels in (1, *[4] * blocks):
-        layers += [nn.Conv2d(channels, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 36, classes)).double()
+    return tables.deep_cnn(None, blocks, classes)
 
 
 def mlp(input_shape: tuple[int, ...], classes: int, hidden: int = 8) -> nn.Module:
-    """A network without convolutions."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).double()
+    return tables.mlp(None, hidden, classes)
 
 
 class Marked(nn.Module):
