@@ -100,6 +100,9 @@ NARROW: dict[str, Any] = {
 }
 """What a CPU can do: 10 participants with about 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
 
+PARTIAL: dict[str, Any] = {**NARROW, "participation": 0.2, "rounds": 75, "every": 15}
+"""The same with two of the ten in each round, until everybody has had as many turns on average."""
+
 SETTINGS: dict[str, Maker] = {
     # Ten rounds of 5 epochs: what a participant trains in a hundred rounds of which it takes part in a tenth.
     "local": partial(table, method=Local(), dealt=4, participation=1.0, rounds=10, every=10),
@@ -111,6 +114,8 @@ SETTINGS: dict[str, Maker] = {
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
     "narrow-local": partial(table, method=Local(), **NARROW),
     **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
+    "narrow-partial-fedavg": partial(table, method=FEDAVG, **PARTIAL),
+    "narrow-partial-fedin": partial(table, method=FedIN(), **PARTIAL),
 }
 
 if __name__ == "__main__":

@@ -76,6 +76,7 @@ NARROW_WHY = {
     "fedin_cifar": (
         *("without-in", "without-prox", "without-opt", "exact"),
         *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),
+        *("partial-fedavg", "partial-fedin"),
     ),
 }
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")

@@ -256,6 +256,7 @@ FEDIN_TITLES = {
     "exact": "FedIN, eq. 12",
     **{f"noise-{level}": f"FedIN, noise {level}σ" for level in (0.2, 0.8, 2.0, 5.0)},
 }
+FEDIN_PARTIAL = {"partial-fedavg": "FedAvg, layer-wise", "partial-fedin": "FedIN"}
 FEDIN_FASHION = {
     "fedavg": "89.4",
     "fedin": "90.3",
@@ -307,6 +308,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     },
     "fedin": lambda results: cut_off(results, "fedin_cifar", FEDIN_TITLES, 500, FEDIN_PUBLISHED),
     "fedin narrow": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION)),
+    "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_PARTIAL), 75),
     "draftfed": lambda results: cut_off(
         results, "draftfed_cifar", DRAFTFED, 20, {"local": "62.76", "draftfed": "64.16"}
     ),
