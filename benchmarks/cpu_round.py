@@ -36,7 +36,6 @@ GOALS = {
     ("MLP", "serial"): 1.5,
     ("MLP", "pfl-research"): 0.9,  # level: within 10 %
     ("MLP", "Flower"): 3.0,
-    ("MLP", "Flower, DataLoader"): 3.0,
     ("CNN", "serial"): 1.2,
     ("CNN", "pfl-research"): 0.9,
 }
