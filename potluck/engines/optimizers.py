@@ -84,9 +84,8 @@ def _fused_adam(
             eps=EPSILON,
             maximize=False,
         )
-    if abreast:
-        for count in counts:
-            count.copy_(count[0].clone())
+    if abreast and len(lr) > 1:
+        torch._foreach_add_([count[1:] for count in counts], 1)
 
 
 def _advance_one(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:

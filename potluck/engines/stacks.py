@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from potluck.engines.turns import Turn
 from potluck.learners.net import Companion, Net
@@ -87,11 +87,6 @@ def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
     stack = room_for(each[0], len(each), device)
     fill(stack, each)
     return stack
-
-
-def some(stacks: Any, members: Tensor) -> Any:
-    """The slices of some networks."""
-    return tree_map(lambda stack: stack[members], stacks)
 
 
 class StackedData:

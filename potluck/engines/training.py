@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
-from torch.utils._pytree import tree_map
 
 from potluck.engines.factors import Call, Factored, OtherCallsError, Watched, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
+from potluck.engines.groups import Group, Slots, State, copy_all, slots_of
 from potluck.engines.layers import FEW, ours_pay, stacked_layers
-from potluck.engines.optimizers import Moments, advance, fresh
+from potluck.engines.optimizers import advance, fresh
 from potluck.engines.precision import computing_in
-from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for, some
+from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for
 from potluck.engines.turns import Shape, Turn, turns
 from potluck.learners.base import Fitted
 from potluck.learners.net import Net
@@ -29,8 +29,8 @@ from potluck.objectives import Gradients
 from potluck.plan import Plan
 from potluck.requests import Fit, Job
 
-MEMBERS, RATES = "members of the turn", "rates of the turn"
-"""Under which names a turn's members and rates are handed to a step, beside the columns of its batch."""
+RATES = "rates of the turn"
+"""Under which name a turn's rates are handed to a step, beside the columns of its batch."""
 
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
@@ -72,6 +72,9 @@ class Training:
         self.mask = {name: torch.zeros_like(self.parameters[name], dtype=torch.bool) for name in self.work.mask}
         self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
         self.data = StackedData(first, room.samples, self.dtype, device)
+        self._whole = State(self.parameters, self.buffers, self.moments, self.mask, self.given.slices())
+        self._groups: dict[int, Group] = {}
+        """By how many networks they have room for."""
         self._replays: dict[tuple[Form, bool], Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
@@ -85,6 +88,8 @@ class Training:
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
+        for group in self._groups.values():  # of a training that was broken off
+            group.members = ()
         fits = [job.work for job in jobs if isinstance(job.work, Fit)]
         self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
         self.turns = list(turns(self.courses, None if self._stream is None else self.room.networks))
@@ -108,10 +113,13 @@ class Training:
             self._stream.wait_stream(torch.cuda.current_stream())
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             with self._beside():
+                self._gather(turn)
                 form, ours = self._form(turn)
                 step = self._replays.get((form, ours)) or partial(self._step, form=form, ours=ours)
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
+        with self._beside():
+            self._dissolve(self._groups.values())
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
@@ -130,14 +138,44 @@ class Training:
         ]
 
     def _inputs(self) -> list[Inputs]:
-        """What each turn needs to be told, on the device: who, at which rate, which samples."""
+        """What each turn needs to be told, on the device: at which rates, and which samples."""
         counts = [len(turn.members) for turn in self.turns]
-        members = torch.tensor([member for turn in self.turns for member in turn.members], device=self.device)
         rates = [step.lr for turn in self.turns for step in turn.steps]
         lr = torch.tensor(rates, dtype=torch.float64, device=self.device)
         rows = self.data.inputs(self.turns)
-        cut = zip(torch.split(members, counts), torch.split(lr, counts), rows, strict=True) if counts else ()
-        return [{MEMBERS: who, RATES: rate, **more} for who, rate, more in cut]
+        cut = zip(torch.split(lr, counts), rows, strict=True) if counts else ()
+        return [{RATES: rate, **more} for rate, more in cut]
+
+    def _gather(self, turn: Turn) -> None:
+        """Has the turn's networks where they can step together: all where they are, some in a group."""
+        members = turn.members
+        if self._is_full(turn):
+            self._dissolve(self._groups.values())
+            return
+        group = self._group(len(members))
+        if group.members != members:
+            self._dissolve(other for other in self._groups.values() if other is group or {*members} & {*other.members})
+            group.enter(members)
+
+    def _dissolve(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            group.leave()
+
+    def _group(self, count: int) -> Group:
+        """The group of so many. On a GPU each stays, with the graphs captured over it."""
+        if count not in self._groups:
+            if self._stream is None:
+                self._dissolve(self._groups.values())
+                self._groups.clear()
+            self._groups[count] = Group(self._whole, self._slots, count)
+        return self._groups[count]
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return slots_of(self._whole)
+
+    def _is_full(self, turn: Turn) -> bool:
+        return len(turn.members) == self.room.networks
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
@@ -157,7 +195,7 @@ class Training:
 
     def _form(self, turn: Turn) -> tuple[Form, bool]:
         """A turn's form, and whether it is taken with layers of ours."""
-        form = Form(turn.shape, turn.abreast and self.level, len(turn.members) == self.room.networks)
+        form = Form(turn.shape, turn.abreast and self.level, self._is_full(turn))
         return form, ours_pay(self.device, form.shape[0], often=self._seen[form] >= VERY_OFTEN)
 
     def _beside(self) -> AbstractContextManager[Any]:
@@ -166,50 +204,36 @@ class Training:
     def _step(self, inputs: Inputs, form: Form, ours: bool) -> Tensor:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
-        members, lr, batch = told.pop(MEMBERS), told.pop(RATES), self.data.batch(told)
-        state = (self.parameters, self.buffers, self.moments)
-        mine, mask, given = (state, self.mask, self.given.slices())
-        if not form.full:
-            mine, mask, given = some((mine, mask, given), members)
+        lr, batch = told.pop(RATES), self.data.batch(told)
+        state = self._whole if form.full else self._group(form.shape[0]).state
         with stacked_layers(ours), computing_in(self.precision):
             try:
-                calls, found = self._all_gradients(form, *mine[:2], batch, given)
+                calls, found = self._all_gradients(form, state, batch)
             except OtherCallsError:  # from now on whole gradients
                 self._calls = ()
-                calls, found = self._all_gradients(form, *mine[:2], batch, given)
+                calls, found = self._all_gradients(form, state, batch)
         gradients, written, losses, outer, inner = found
-        self._advance(mine, mask, gradients, written, lr, form.abreast)
-        subtract_products(mine[0], calls, outer, inner, lr)
-        if not form.full:
-            tree_map(lambda old, new: old.index_copy_(0, members, new), state, mine)
+        self._advance(state, gradients, written, lr, form.abreast)
+        subtract_products(state.parameters, calls, outer, inner, lr)
         assert isinstance(losses, Tensor)
         return losses
 
-    def _advance(
-        self,
-        state: tuple[Stack, Stack, dict[str, Moments]],
-        mask: Stack,
-        gradients: Gradients,
-        written: Stack,
-        lr: Tensor,
-        abreast: bool,
-    ) -> None:
+    def _advance(self, state: State, gradients: Gradients, written: Stack, lr: Tensor, abreast: bool) -> None:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
-        parameters, buffers, moments = state
+        parameters, buffers, moments, mask, _ = state
         gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
-        for name, buffer in buffers.items():
-            buffer.copy_(written[name])
+        copy_all([list(buffers.values())], [[written[name] for name in buffers]])
         held = {name: parameters[name].clone() for name in mask}
         advance(self.plan, {n: parameters[n] for n in gradients}, gradients, moments, lr, abreast)
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _all_gradients(self, form: Form, *state: Any) -> tuple[tuple[Call, ...], Any]:
+    def _all_gradients(self, form: Form, state: State, batch: Stack) -> tuple[tuple[Call, ...], Any]:
         """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
         calls = self._calls or ()
         zeros = [torch.zeros((), dtype=self.dtype).expand(*form.shape, *call.shape) for call in calls]
         of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
-        return calls, of_all(*state, zeros)
+        return calls, of_all(state.parameters, state.buffers, batch, state.given, zeros)
 
     def _gradients(
         self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack], zeros: list[Tensor]

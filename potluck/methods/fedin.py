@@ -78,7 +78,7 @@ class FedIN(WeightSharing):
         parts, features = me.parts, me.state.get("features")
         given = {
             "parts": {"extractor": parts.extractor, "intermediate": parts.intermediate, "classifier": parts.classifier},
-            "received": {name: entry.detach().clone() for name, entry in me.network.trainable().items()},
+            "received": _row(me.network.trainable()).detach(),
             "proximal": self.proximal,
             "noise": self.noise,
             **(features or {}),
@@ -178,8 +178,7 @@ def local(net: Net, batch: Batch, given: Given) -> Tensor:
         logits = net(batch["x"])
     loss = F.cross_entropy(logits, batch["y"])
     if given["proximal"]:
-        gone = [((entry - given["received"][name]) ** 2).sum() for name, entry in net.parameters.items()]
-        loss = loss + given["proximal"] * torch.stack(gone).sum()
+        loss = loss + given["proximal"] * ((_row(net.parameters) - given["received"]) ** 2).sum()
     return loss
 
 
@@ -204,6 +203,11 @@ def _aligned(theirs: Tensor, own: Tensor) -> Tensor:
     """The nearest to G_IN that does not point against G_local."""
     a, b = (own * own).sum(), (own * theirs).sum()
     return theirs - (b.clamp(max=0) / a.clamp(min=torch.finfo(a.dtype).tiny)) * own
+
+
+def _row(parameters: Mapping[str, Tensor]) -> Tensor:
+    """All parameters in one row, so that to compare two models takes one operation and not one for each tensor."""
+    return torch.cat([parameters[name].flatten() for name in sorted(parameters)])
 
 
 def _noised(features: Tensor, noise: Tensor, level: float) -> Tensor:

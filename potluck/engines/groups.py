@@ -1,0 +1,76 @@
+"""Groups: some of a stack's networks in a small stack of their own, where they take their steps together.
+
+Networks with unequal data do not all take part in every step. Those who do would have to be looked up in their stack,
+and put back, at each. They move into a group instead, and stay as long as the same ones go on together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from potluck.engines.optimizers import Moments
+from potluck.engines.stacks import Stack, room_for
+
+Slots = list[tuple[Tensor, ...]]
+"""The tensors of each network of a stack."""
+
+
+class State(NamedTuple):
+    """All that a step of a stack's networks reads; the first three are what it changes."""
+
+    parameters: Stack
+    buffers: Stack
+    moments: dict[str, Moments]
+    mask: Stack
+    given: list[Stack]
+
+
+class Group:
+    """Room for so many of a stack's networks."""
+
+    def __init__(self, whole: State, slots: Slots, count: int) -> None:
+        self.state: State = tree_map(lambda stack: _room_like(stack, count), whole)
+        self.members: tuple[int, ...] = ()
+        """Who is here, while their slices of the whole stack are out of date."""
+        self._whole, self._mine = slots, slots_of(self.state)
+        self._changing = len(tree_leaves(whole[:3]))
+
+    def enter(self, members: tuple[int, ...]) -> None:
+        """Brings these networks in."""
+        self.members = members
+        copy_all(self._mine, [self._whole[member] for member in members])
+
+    def leave(self) -> None:
+        """Writes everyone's changes back."""
+        mine = self._mine[: len(self.members)]
+        copy_all(
+            [self._whole[member][: self._changing] for member in self.members],
+            [slot[: self._changing] for slot in mine],
+        )
+        self.members = ()
+
+
+def _room_like(stack: Tensor, count: int) -> Tensor:
+    return room_for({"": stack[0]}, count, stack.device)[""]
+
+
+def slots_of(state: State) -> Slots:
+    """A stack's tensors, network by network."""
+    return list(zip(*(stack.unbind() for stack in tree_leaves(state)), strict=True))
+
+
+def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Tensor]]) -> None:
+    """Copies many tensors in a few kernels, which must be of one type each."""
+    pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for some, others in zip(targets, sources, strict=True):
+        for target, source in zip(some, others, strict=True):
+            to, of = pairs.setdefault(target.dtype, ([], []))
+            to.append(target)
+            of.append(source)
+    for to, of in pairs.values():
+        torch._foreach_copy_(to, of)
