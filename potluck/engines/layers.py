@@ -13,13 +13,13 @@ from potluck.engines.convolutions import convolution
 from potluck.engines.norms import batch_norm
 
 FEW = 8
-"""Up to how many networks the plain layers, and the kernels that libraries take without trying, are good enough for
-what is not replayed often: ours cost Python several times as much."""
+"""Up to how many networks torch's layers are good enough to answer a question, and to take a step the kernels that
+libraries expect to be fastest: to try them all takes longer than the rest of a capture."""
 
 
-def ours_pay(device: torch.device, count: int, often: bool = False) -> bool:
-    """Whether so many networks are better off with layers of ours."""
-    return device.type == "cuda" and (often or count > FEW)
+def ours_pay(device: torch.device, count: int) -> bool:
+    """Whether to ask so many networks something is better done with layers of ours. To train them always is."""
+    return device.type == "cuda" and count > FEW
 
 
 def stacked_layers(ours: bool) -> AbstractContextManager[Any]:

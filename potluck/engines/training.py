@@ -16,7 +16,7 @@ from torch.func import grad_and_value, vmap
 from potluck.engines.factors import Call, Factored, OtherCallsError, Watched, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
 from potluck.engines.groups import Group, Slots, State, copy_all, slots_of
-from potluck.engines.layers import FEW, ours_pay, stacked_layers
+from potluck.engines.layers import FEW, stacked_layers
 from potluck.engines.optimizers import advance, fresh
 from potluck.engines.precision import computing_in
 from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for
@@ -35,9 +35,6 @@ RATES = "rates of the turn"
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
 where the GPU waits for Python most of the time."""
-
-VERY_OFTEN = 24
-"""From how many on it pays to capture a few networks with layers of ours, which takes several times as long."""
 
 
 class Form(NamedTuple):
@@ -75,7 +72,7 @@ class Training:
         self._whole = State(self.parameters, self.buffers, self.moments, self.mask, self.given.slices())
         self._groups: dict[int, Group] = {}
         """By how many networks they have room for."""
-        self._replays: dict[tuple[Form, bool], Replayed | None] = {}
+        self._replays: dict[Form, Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
         alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.mask
@@ -114,8 +111,8 @@ class Training:
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             with self._beside():
                 self._gather(turn)
-                form, ours = self._form(turn)
-                step = self._replays.get((form, ours)) or partial(self._step, form=form, ours=ours)
+                form = self._form(turn)
+                step = self._replays.get(form) or partial(self._step, form=form)
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         with self._beside():
@@ -179,34 +176,31 @@ class Training:
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
-        self._seen.update(self._form(turn)[0] for turn in self.turns)
+        self._seen.update(self._form(turn) for turn in self.turns)
         if self._stream is None:
             return
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
-            form, ours = self._form(turn)
-            if self._seen[form] >= OFTEN and (form, ours) not in self._replays:
-                self._replays.pop((form, not ours), None)  # captured when it was rarer
+            form = self._form(turn)
+            if self._seen[form] >= OFTEN and form not in self._replays:
                 example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
-                step = partial(self._step, form=form, ours=ours)
+                step = partial(self._step, form=form)
                 found = replayed(step, example, self._stream, self._pool, try_kernels=form.shape[0] > FEW)
-                self._replays[form, ours] = found
+                self._replays[form] = found
                 if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()
 
-    def _form(self, turn: Turn) -> tuple[Form, bool]:
-        """A turn's form, and whether it is taken with layers of ours."""
-        form = Form(turn.shape, turn.abreast and self.level, self._is_full(turn))
-        return form, ours_pay(self.device, form.shape[0], often=self._seen[form] >= VERY_OFTEN)
+    def _form(self, turn: Turn) -> Form:
+        return Form(turn.shape, turn.abreast and self.level, self._is_full(turn))
 
     def _beside(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _step(self, inputs: Inputs, form: Form, ours: bool) -> Tensor:
+    def _step(self, inputs: Inputs, form: Form) -> Tensor:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         lr, batch = told.pop(RATES), self.data.batch(told)
         state = self._whole if form.full else self._group(form.shape[0]).state
-        with stacked_layers(ours), computing_in(self.precision):
+        with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
             try:
                 calls, found = self._all_gradients(form, state, batch)
             except OtherCallsError:  # from now on whole gradients
