@@ -19,7 +19,7 @@ import torch
 from potluck.engines.alike import Architectures, likeness
 from potluck.engines.forward import predict, tap
 from potluck.engines.local import Arrival, LocalEngine, timed_alone
-from potluck.engines.memory import keep_freed_memory
+from potluck.engines.memory import keep_freed_memory, let_go, out_of_memory
 from potluck.engines.precision import computing_in
 from potluck.engines.stacks import Room
 from potluck.engines.training import Training
@@ -137,8 +137,15 @@ class Batched(LocalEngine):
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            return self._answer_halves(stacks, error)
-        share = (time.perf_counter() - began) / sum(len(stack.jobs) for stack in stacks)
+            let_go(error)
+            failed = error
+        else:
+            return self._shared_out(stacks, found, time.perf_counter() - began)
+        return self._answer_halves(stacks, failed)
+
+    def _shared_out(self, stacks: list[Stacked], found: list[list[Any] | None], seconds: float) -> list[list[Timed]]:
+        """Everyone's answer with its share of the time; what could not be stacked is answered alone."""
+        share = seconds / sum(len(stack.jobs) for stack in stacks)
         return [
             [timed_alone(job, self.device) for job in stack.jobs]
             if answers is None
@@ -211,8 +218,3 @@ class Batched(LocalEngine):
             kind = type(stack.jobs[0].learner.model).__name__
             log.warning("Networks of %s cannot be stacked and run one by one: %s", kind, error)
             return None
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether it was memory that failed; on a CPU torch says so only in words."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from potluck.engines.memory import out_of_memory
+
 log = logging.getLogger(__name__)
 
 Inputs = dict[str, Tensor]
@@ -74,8 +76,8 @@ def replayed(step: StepFunction, inputs: Inputs, stream: Any, pool: Any, try_ker
     """
     try:
         return Replayed(step, inputs, stream, pool, try_kernels)
-    except torch.OutOfMemoryError:
-        raise
     except RuntimeError as error:
+        if out_of_memory(error):
+            raise
         log.warning("This training cannot be captured in a CUDA graph and runs step by step: %s", error)
         return None

@@ -1,10 +1,13 @@
-"""How memory that was freed is kept for the next step, instead of going back to the system."""
+"""Memory: how what was freed is kept for the next step, and what to do when there is not enough."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import traceback
 from functools import cache
+
+import torch
 
 KEPT = 2**30
 """Up to how many bytes: blocks below this are cut from memory that the process has, and so much of it stays unused."""
@@ -26,3 +29,21 @@ def keep_freed_memory() -> None:
     if set_option is not None:
         set_option(TRIM_THRESHOLD, KEPT)
         set_option(MMAP_THRESHOLD, KEPT)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it was memory that failed; on a CPU, and inside of CUDA's libraries, that is told only in words."""
+    told = str(error)
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "allocate memory" in told
+        or "CUDA error: out of memory" in told
+    )
+
+
+def let_go(error: BaseException) -> None:
+    """Empties the frames that an error came through: they would keep what there was no room for."""
+    at: BaseException | None = error
+    while at is not None:
+        traceback.clear_frames(at.__traceback__)
+        at = at.__context__

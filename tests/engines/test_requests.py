@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -208,11 +210,13 @@ def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkey
 
 
 def test_memory_that_does_not_suffice_makes_the_stacks_smaller(monkeypatch, caplog):
-    sizes, load = [], Training.load
+    sizes, load, failed = [], Training.load, []
 
     def little_memory(self, jobs):
+        assert not any(training() for training in failed), "what did not fit is in the way"
         sizes.append(len(jobs))
         if len(jobs) > 2:
+            failed.append(weakref.ref(self))
             raise torch.OutOfMemoryError("no memory for more than two")
         load(self, jobs)
 
