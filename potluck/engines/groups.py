@@ -6,7 +6,8 @@ and put back, at each. They move into a group instead, and stay as long as the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -55,6 +56,48 @@ class Group:
         self.members = ()
 
 
+class Groups:
+    """The groups of a stack, by how many networks they have room for.
+
+    ``kept``: each stays for good, with the graphs that were captured over it; otherwise there is one at a time.
+    """
+
+    def __init__(self, whole: State, kept: bool) -> None:
+        self._whole, self._kept = whole, kept
+        self._groups: dict[int, Group] = {}
+
+    def of(self, count: int) -> Group:
+        """The group of so many."""
+        if count not in self._groups:
+            if not self._kept:
+                self.dissolve()
+                self._groups.clear()
+            self._groups[count] = Group(self._whole, self._slots, count)
+        return self._groups[count]
+
+    def gather(self, members: tuple[int, ...]) -> None:
+        """Has these networks together in their group."""
+        group = self.of(len(members))
+        if group.members != members:
+            self.dissolve({*members, *group.members})
+            group.enter(members)
+
+    def dissolve(self, members: Collection[int] | None = None) -> None:
+        """Has everyone leave, or the groups of these networks."""
+        for group in self._groups.values():
+            if members is None or not set(members).isdisjoint(group.members):
+                group.leave()
+
+    def abandon(self) -> None:
+        """Leaves it at that: nobody's changes are wanted any more."""
+        for group in self._groups.values():
+            group.members = ()
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return slots_of(self._whole)
+
+
 def _room_like(stack: Tensor, count: int) -> Tensor:
     return room_for({"": stack[0]}, count, stack.device)[""]
 
@@ -65,7 +108,7 @@ def slots_of(state: State) -> Slots:
 
 
 def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Tensor]]) -> None:
-    """Copies many tensors in a few kernels, which must be of one type each."""
+    """Copies many tensors at once, one type after the other: on a GPU in a few kernels."""
     pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for some, others in zip(targets, sources, strict=True):
         for target, source in zip(some, others, strict=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from torch.func import grad_and_value, vmap
 
 from potluck.engines.factors import Call, Factored, OtherCallsError, Watched, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
-from potluck.engines.groups import Group, Slots, State, copy_all, slots_of
+from potluck.engines.groups import Groups, State, copy_all
 from potluck.engines.layers import FEW, stacked_layers
 from potluck.engines.optimizers import advance, fresh
 from potluck.engines.precision import computing_in
@@ -70,8 +70,7 @@ class Training:
         self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
         self.data = StackedData(first, room.samples, self.dtype, device)
         self._whole = State(self.parameters, self.buffers, self.moments, self.mask, self.given.slices())
-        self._groups: dict[int, Group] = {}
-        """By how many networks they have room for."""
+        self._groups = Groups(self._whole, kept=device.type == "cuda")
         self._replays: dict[Form, Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
@@ -85,8 +84,7 @@ class Training:
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
-        for group in self._groups.values():  # of a training that was broken off
-            group.members = ()
+        self._groups.abandon()  # if the last training was broken off
         fits = [job.work for job in jobs if isinstance(job.work, Fit)]
         self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
         self.turns = list(turns(self.courses, None if self._stream is None else self.room.networks))
@@ -116,7 +114,7 @@ class Training:
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         with self._beside():
-            self._dissolve(self._groups.values())
+            self._groups.dissolve()
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
@@ -145,31 +143,10 @@ class Training:
 
     def _gather(self, turn: Turn) -> None:
         """Has the turn's networks where they can step together: all where they are, some in a group."""
-        members = turn.members
         if self._is_full(turn):
-            self._dissolve(self._groups.values())
-            return
-        group = self._group(len(members))
-        if group.members != members:
-            self._dissolve(other for other in self._groups.values() if other is group or {*members} & {*other.members})
-            group.enter(members)
-
-    def _dissolve(self, groups: Iterable[Group]) -> None:
-        for group in groups:
-            group.leave()
-
-    def _group(self, count: int) -> Group:
-        """The group of so many. On a GPU each stays, with the graphs captured over it."""
-        if count not in self._groups:
-            if self._stream is None:
-                self._dissolve(self._groups.values())
-                self._groups.clear()
-            self._groups[count] = Group(self._whole, self._slots, count)
-        return self._groups[count]
-
-    @cached_property
-    def _slots(self) -> Slots:
-        return slots_of(self._whole)
+            self._groups.dissolve()
+        else:
+            self._groups.gather(turn.members)
 
     def _is_full(self, turn: Turn) -> bool:
         return len(turn.members) == self.room.networks
@@ -199,7 +176,7 @@ class Training:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         lr, batch = told.pop(RATES), self.data.batch(told)
-        state = self._whole if form.full else self._group(form.shape[0]).state
+        state = self._whole if form.full else self._groups.of(form.shape[0]).state
         with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
             try:
                 calls, found = self._all_gradients(form, state, batch)

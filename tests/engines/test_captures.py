@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from potluck.engines import Serial, training
+from potluck.engines.groups import Groups
 from potluck.engines.stacks import Room
 from potluck.engines.training import Training
 from tests.engines.test_graphs import jobs
@@ -49,7 +50,7 @@ def captured(monkeypatch):
 
 def with_graphs(made, room):
     found = Training(made, room, CPU)
-    found._stream = Stream()
+    found._stream, found._groups = Stream(), Groups(found._whole, kept=True)
     return found
 
 
