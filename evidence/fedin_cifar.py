@@ -103,6 +103,11 @@ NARROW: dict[str, Any] = {
 PARTIAL: dict[str, Any] = {**NARROW, "participation": 0.2, "rounds": 75, "every": 15}
 """The same with two of the ten in each round, until everybody has had as many turns on average."""
 
+LONGER: dict[str, Any] = {**PARTIAL, "images": 5000, "plan": PLAN, "rounds": 25, "every": 5}
+"""The same with the full scale's images for each participant and epochs."""
+CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
+"""And with its data: what is left is the networks' width, and how many participants there are."""
+
 SETTINGS: dict[str, Maker] = {
     # Ten rounds of 5 epochs: what a participant trains in a hundred rounds of which it takes part in a tenth.
     "local": partial(table, method=Local(), dealt=4, participation=1.0, rounds=10, every=10),
@@ -114,8 +119,11 @@ SETTINGS: dict[str, Maker] = {
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
     "narrow-local": partial(table, method=Local(), **NARROW),
     **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
-    "narrow-partial-fedavg": partial(table, method=FEDAVG, **PARTIAL),
-    "narrow-partial-fedin": partial(table, method=FedIN(), **PARTIAL),
+    **{
+        f"narrow-{kind}-{name}": partial(table, method=ABLATION[name], **settings)
+        for kind, settings in {"partial": PARTIAL, "longer": LONGER, "cifar": CIFAR}.items()
+        for name in ("fedavg", "fedin", "without-in", "without-prox")
+    },
 }
 
 if __name__ == "__main__":

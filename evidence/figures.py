@@ -15,8 +15,8 @@ from evidence.outcomes import Outcome, Results, gains, measured
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 PAPER, INK, SOFT, LINE = "#fbfaf7", "#22303a", "#6c7780", "#e4dfd5"
-COLOURS = {"local": "#a8b3b9", "fd": "#3f6f8c", "mhat": "#d9593a"}
-TITLES = {"local": "Local", "fd": "FD", "mhat": "MHAT"}
+COLOURS = {"local": "#a8b3b9", "fd": "#3f6f8c", "mhat": "#d9593a", "fedavg": "#3f6f8c", "fedin": "#d9593a"}
+TITLES = {"local": "Local", "fd": "FD", "mhat": "MHAT", "fedavg": "FedAvg, layer-wise", "fedin": "FedIN"}
 
 
 def panels(count: int, height: float = 2.7) -> tuple[Figure, list[Any]]:
@@ -59,6 +59,22 @@ def mhat(results: Results) -> Figure:
     return figure
 
 
+def fedin(results: Results) -> Figure:
+    """Accuracy by rounds at full scale, and in small federations with few participants in each round."""
+    figure, axes = panels(3)
+    places = {
+        "CIFAR-10, full scale": "",
+        "CIFAR-10, narrow networks": "narrow-cifar-",
+        "Fashion-MNIST, narrow networks": "narrow-longer-",
+    }
+    for one, (title, kind) in zip(axes, places.items(), strict=True):
+        for name in ("fedavg", "fedin"):
+            curves(one, name, results.of("fedin_cifar", f"{kind}{name}"))
+        finish(one, title, "round", "test accuracy, %" if one is axes[0] else "")
+    axes[0].legend(fontsize=8, frameon=False, labelcolor=INK)
+    return figure
+
+
 def cofed(results: Results) -> Figure:
     """Every participant's gain, from the least to the most, under the first seed."""
     shown = {
@@ -76,7 +92,7 @@ def cofed(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {"mhat-and-fd": mhat, "cofed-gains": cofed}
+FIGURES: dict[str, Callable[[Results], Figure]] = {"mhat-and-fd": mhat, "cofed-gains": cofed, "fedin-and-fedavg": fedin}
 
 
 def main() -> None:

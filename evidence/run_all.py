@@ -76,7 +76,8 @@ NARROW_WHY = {
     "fedin_cifar": (
         *("without-in", "without-prox", "without-opt", "exact"),
         *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),
-        *("partial-fedavg", "partial-fedin"),
+        *(f"{kind}-{name}" for kind in ("partial", "longer", "cifar") for name in ("fedavg", "fedin")),
+        *("cifar-without-in", "cifar-without-prox"),
     ),
 }
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
@@ -103,6 +104,7 @@ PLANNED = [
     *each("perhefed_cifar", WHY, "gpu", [1, 2]),
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
     *each("fedin_cifar", ("without-in", "fedin-noise"), "gpu", [0]),
+    *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),
     *narrow(NARROW_WHY),

@@ -251,7 +251,7 @@ FEDIN_TITLES = {
     "exact": "FedIN, eq. 12",
     **{f"noise-{level}": f"FedIN, noise {level}σ" for level in (0.2, 0.8, 2.0, 5.0)},
 }
-FEDIN_PARTIAL = {"partial-fedavg": "FedAvg, layer-wise", "partial-fedin": "FedIN"}
+FEDIN_BOTH = {"fedavg": "FedAvg, layer-wise", "fedin": "FedIN"}
 FEDIN_FASHION = {
     "fedavg": "89.4",
     "fedin": "90.3",
@@ -275,9 +275,9 @@ PERHEFED = {
 DRAFTFED = {"local": "Local", "draftfed": "DraftFed", "draftfed-logits": "DraftFed, logits alone"}
 
 
-def narrow(settings: Mapping[str, str]) -> dict[str, str]:
+def narrow(settings: Mapping[str, str], kind: str = "") -> dict[str, str]:
     """The same settings at the scale of a CPU."""
-    return {f"narrow-{name}": title for name, title in settings.items()}
+    return {f"narrow-{kind}{name}": title for name, title in settings.items()}
 
 
 TABLES: dict[str, Callable[[Results], str]] = {
@@ -303,8 +303,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     },
     "fedin": lambda results: cut_off(results, "fedin_cifar", FEDIN_TITLES, 500, FEDIN_PUBLISHED),
     "fedin narrow": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION)),
-    "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_PARTIAL), 75),
-    "draftfed": lambda results: cut_off(
+    "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "partial-"), 75),
+    "fedin longer": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "longer-"), 25),
+    "fedin narrow cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-"), 25),
+    "draftfed": lambda results: compared(
         results, "draftfed_cifar", DRAFTFED, 20, {"local": "62.76", "draftfed": "64.16"}
     ),
     "draftfed narrow": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED), 20),
