@@ -68,6 +68,7 @@ SETTINGS: dict[str, Maker] = {
     "draftfed-svhn": partial(table, method=DRAFTFED, public="svhn"),
     "narrow-local": partial(table, method=Local(), **NARROW),
     "narrow-draftfed": partial(table, method=DRAFTFED, **NARROW),
+    "narrow-draftfed-mnist": partial(table, method=DRAFTFED, public="mnist", **NARROW),
     "narrow-draftfed-logits": partial(
         table, method=DraftFed(lambda1=0, lambda2=0, samples=SAMPLES, draft_epochs=1), **NARROW
     ),

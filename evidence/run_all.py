@@ -72,7 +72,7 @@ NARROW = {
 }
 NARROW_WHY = {
     "perhefed_cifar": ("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
-    "draftfed_cifar": ("draftfed-logits",),
+    "draftfed_cifar": ("draftfed-logits", "draftfed-mnist"),
     "fedin_cifar": (
         *("without-in", "without-prox", "without-opt", "exact"),
         *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),

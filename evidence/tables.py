@@ -272,7 +272,12 @@ PERHEFED = {
     "all-trained": "all layers, measured after training",
     "half-trained": "half of the layers, measured after training",
 }
-DRAFTFED = {"local": "Local", "draftfed": "DraftFed", "draftfed-logits": "DraftFed, logits alone"}
+DRAFTFED = {
+    "local": "Local",
+    "draftfed": "DraftFed",
+    "draftfed-logits": "DraftFed, logits alone",
+    "draftfed-mnist": "DraftFed, inputs from MNIST",
+}
 
 
 def narrow(settings: Mapping[str, str], kind: str = "") -> dict[str, str]:
