@@ -40,9 +40,11 @@ def table(
     source: str = "cifar10",
     build: Callable[..., Any] = resnet,
     trained: bool = False,
+    keep_optimizer: bool | None = None,
 ) -> Setup:
     """``same_half``: everybody shares every second convolution. ``same_start``: all begin with the same weights.
-    ``trained``: measured after everybody has trained what it received, not before.
+    ``trained``: measured after everybody has trained what it received, not before. ``keep_optimizer``: whether Adam
+    remembers across rounds; PerHeFed's does, FedAvg's and Local's do not.
     """
     dataset = data[source]
     chosen = balanced(dataset, images, seed)
@@ -53,7 +55,7 @@ def table(
         layers = convolutions(build(depth, dataset.shape, len(dataset.labels)))[::2]
         choices: dict[str, Any] = {person.name: dict.fromkeys(layers, 1.0) for person in table}
         method = PerHeFed(choices=choices)
-    federation = potluck.Federation(table, method, seed=seed)
+    federation = potluck.Federation(table, method, seed=seed, keep_optimizer=keep_optimizer)
     about = {"images": len(chosen), "same half": same_half, "same start": same_start, "plan": repr(plan)}
     whose = after_training if trained else everyone
     return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, whose, about, saving=30.0)
@@ -93,7 +95,8 @@ NARROW: dict[str, Any] = {
     "build": narrow,
 }
 """What a CPU can do: 10 participants with 200 images of Fashion-MNIST each, and a ResNet10 an eighth as wide."""
-
+CIFAR: dict[str, Any] = {**NARROW, "source": "cifar10"}
+"""The same with the larger scale's data."""
 
 ALL, HALF = PerHeFed(inter=1.0), PerHeFed(inter=0.5)
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -103,6 +106,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "half": {"method": HALF},
     "all-same-start": {"method": ALL, "same_start": True},
     "half-same-start": {"method": HALF, "same_start": True},
+    "all-same-start-fresh": {"method": ALL, "same_start": True, "keep_optimizer": False},
     "same-half": {"method": HALF, "same_half": True},
     "same-half-same-start": {"method": HALF, "same_half": True, "same_start": True},
     "all-trained": {"method": ALL, "trained": True},
@@ -111,6 +115,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, Maker] = {
     **{name: partial(table, **variant) for name, variant in VARIANTS.items()},
     **{f"narrow-{name}": partial(table, **variant, **NARROW) for name, variant in VARIANTS.items()},
+    **{f"narrow-cifar-{name}": partial(table, **variant, **CIFAR) for name, variant in VARIANTS.items()},
 }
 
 if __name__ == "__main__":

@@ -71,7 +71,11 @@ NARROW = {
     "fedin_cifar": ("local", "fedavg", "fedin"),
 }
 NARROW_WHY = {
-    "perhefed_cifar": ("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
+    "perhefed_cifar": (
+        *("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
+        "all-same-start-fresh",
+        *(f"cifar-{name}" for name in ("local", "fedavg", "all", "all-same-start", "all-same-start-fresh")),
+    ),
     "draftfed_cifar": ("draftfed-logits", "draftfed-mnist"),
     "fedin_cifar": (
         *("without-in", "without-prox", "without-opt", "exact"),
