@@ -59,19 +59,18 @@ NARROW: dict[str, Any] = {
 """What a CPU can do: 10 participants with 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
 
 DRAFTFED = DraftFed(samples=SAMPLES, draft_epochs=1)
+LOGITS = DraftFed(lambda1=0, lambda2=0, samples=SAMPLES, draft_epochs=1)
 SETTINGS: dict[str, Maker] = {
     "local": partial(table, method=Local()),
     "draftfed": partial(table, method=DRAFTFED),
     "draftfed-weighted": partial(table, method=DraftFed(lambda1=0.1, lambda3=0.1, samples=SAMPLES, draft_epochs=1)),
-    "draftfed-logits": partial(table, method=DraftFed(lambda1=0, lambda2=0, samples=SAMPLES, draft_epochs=1)),
+    "draftfed-logits": partial(table, method=LOGITS),
     "draftfed-cifar100": partial(table, method=DRAFTFED, public="cifar100"),
     "draftfed-svhn": partial(table, method=DRAFTFED, public="svhn"),
     "narrow-local": partial(table, method=Local(), **NARROW),
     "narrow-draftfed": partial(table, method=DRAFTFED, **NARROW),
     "narrow-draftfed-mnist": partial(table, method=DRAFTFED, public="mnist", **NARROW),
-    "narrow-draftfed-logits": partial(
-        table, method=DraftFed(lambda1=0, lambda2=0, samples=SAMPLES, draft_epochs=1), **NARROW
-    ),
+    "narrow-draftfed-logits": partial(table, method=LOGITS, **NARROW),
 }
 
 if __name__ == "__main__":

@@ -6,29 +6,16 @@ and put back, at each. They move into a group instead, and stay as long as the s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cached_property
-from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from potluck.engines.optimizers import Moments
-from potluck.engines.stacks import Stack, room_for
+from potluck.engines.stacks import State, copy_all, room_for
 
 Slots = list[tuple[Tensor, ...]]
 """The tensors of each network of a stack."""
-
-
-class State(NamedTuple):
-    """All that a step of a stack's networks reads; the first three are what it changes."""
-
-    parameters: Stack
-    buffers: Stack
-    moments: dict[str, Moments]
-    mask: Stack
-    given: list[Stack]
 
 
 class Group:
@@ -105,15 +92,3 @@ def _room_like(stack: Tensor, count: int) -> Tensor:
 def slots_of(state: State) -> Slots:
     """A stack's tensors, network by network."""
     return list(zip(*(stack.unbind() for stack in tree_leaves(state)), strict=True))
-
-
-def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Tensor]]) -> None:
-    """Copies many tensors at once, one type after the other: on a GPU in a few kernels."""
-    pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-    for some, others in zip(targets, sources, strict=True):
-        for target, source in zip(some, others, strict=True):
-            to, of = pairs.setdefault(target.dtype, ([], []))
-            to.append(target)
-            of.append(source)
-    for to, of in pairs.values():
-        torch._foreach_copy_(to, of)

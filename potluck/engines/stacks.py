@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from potluck.engines.optimizers import Moments
 from potluck.engines.turns import Turn
 from potluck.learners.net import Companion, Net
 from potluck.learners.network import Network, frozen
@@ -24,6 +25,16 @@ Stack = dict[str, Tensor]
 
 ROWS = "rows of the turn"
 """Under which name a turn's rows are handed to a step."""
+
+
+class State(NamedTuple):
+    """All that a step of a stack's networks reads; the first three are what it changes."""
+
+    parameters: Stack
+    buffers: Stack
+    moments: dict[str, Moments]
+    mask: Stack
+    given: list[Stack]
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,18 @@ def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
     stack = room_for(each[0], len(each), device)
     fill(stack, each)
     return stack
+
+
+def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Tensor]]) -> None:
+    """Copies many tensors at once, one type after the other: on a GPU in a few kernels."""
+    pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for some, others in zip(targets, sources, strict=True):
+        for target, source in zip(some, others, strict=True):
+            to, of = pairs.setdefault(target.dtype, ([], []))
+            to.append(target)
+            of.append(source)
+    for to, of in pairs.values():
+        torch._foreach_copy_(to, of)
 
 
 class StackedData:

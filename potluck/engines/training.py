@@ -15,11 +15,22 @@ from torch.func import grad_and_value, vmap
 
 from potluck.engines.factors import Call, Factored, OtherCallsError, Watched, plain_sgd, subtract_products
 from potluck.engines.graphs import Inputs, Replayed, replayed
-from potluck.engines.groups import Groups, State, copy_all
+from potluck.engines.groups import Groups
 from potluck.engines.layers import FEW, stacked_layers
 from potluck.engines.optimizers import advance, fresh
 from potluck.engines.precision import computing_in
-from potluck.engines.stacks import Room, Stack, StackedData, StackedGiven, fill, networks, on_host, room_for
+from potluck.engines.stacks import (
+    Room,
+    Stack,
+    StackedData,
+    StackedGiven,
+    State,
+    copy_all,
+    fill,
+    networks,
+    on_host,
+    room_for,
+)
 from potluck.engines.turns import Shape, Turn, turns
 from potluck.learners.base import Fitted
 from potluck.learners.net import Net
@@ -63,18 +74,21 @@ class Training:
         self.skeleton = copy.deepcopy(network.model).to(device)
         set_mode(self.skeleton, self.work.frozen_norms)
         tensors = network.tensors()
-        self.parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
-        self.buffers = room_for(tensors, room.networks, device)
-        self.moments = {name: fresh(self.plan, parameter) for name, parameter in self.parameters.items()}
-        self.mask = {name: torch.zeros_like(self.parameters[name], dtype=torch.bool) for name in self.work.mask}
+        parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
         self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
+        self.state = State(
+            parameters=parameters,
+            buffers=room_for(tensors, room.networks, device),
+            moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
+            mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
+            given=self.given.slices(),
+        )
         self.data = StackedData(first, room.samples, self.dtype, device)
-        self._whole = State(self.parameters, self.buffers, self.moments, self.mask, self.given.slices())
-        self._groups = Groups(self._whole, kept=device.type == "cuda")
+        self._groups = Groups(self.state, kept=device.type == "cuda")
         self._replays: dict[Form, Replayed | None] = {}
         self._seen: Counter[Form] = Counter()
         on_gpu = device.type == "cuda"
-        alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.mask
+        alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.state.mask
         may_factor = alone and plain_sgd(self.plan) and not on_gpu and precision != "bfloat16"
         self._calls: tuple[Call, ...] | None = None if may_factor else ()
         """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
@@ -94,11 +108,11 @@ class Training:
         self.inputs = self._inputs()
         self._capture()  # before the weights come, since it spoils them
         each = [network.tensors() for network in members]
-        fill(self.parameters, each)
-        fill(self.buffers, each)
+        fill(self.state.parameters, each)
+        fill(self.state.buffers, each)
         self._remember(memories)
-        shapes = {name: mask.shape[1:] for name, mask in self.mask.items()}
-        fill(self.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
+        shapes = {name: mask.shape[1:] for name, mask in self.state.mask.items()}
+        fill(self.state.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
         self.given.load([fit.given for fit in fits])
         self.losses: list[Tensor] = []
 
@@ -176,7 +190,7 @@ class Training:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         lr, batch = told.pop(RATES), self.data.batch(told)
-        state = self._whole if form.full else self._groups.of(form.shape[0]).state
+        state = self.state if form.full else self._groups.of(form.shape[0]).state
         with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
             try:
                 calls, found = self._all_gradients(form, state, batch)
@@ -255,7 +269,7 @@ class Training:
 
     def _remember(self, each: Sequence[dict[str, dict[str, Any]]]) -> None:
         """What the optimizers know. Networks of one likeness all remember a parameter, or none does."""
-        for name, moments in self.moments.items():
+        for name, moments in self.state.moments.items():
             if name in each[0]:
                 fill(moments, [memory[name] for memory in each])
             else:
@@ -270,9 +284,9 @@ class Training:
         return iter(torch.split(torch.cat(self.losses).cpu(), counts))
 
     def _write_back(self) -> None:
-        stacks = on_host({**self.parameters, **self.buffers}, len(self.jobs))
+        stacks = on_host({**self.state.parameters, **self.state.buffers}, len(self.jobs))
         keeping = any(job.keep_optimizer for job in self.jobs)
-        memory = {name: on_host(moments, len(self.jobs)) for name, moments in self.moments.items() if keeping}
+        memory = {name: on_host(moments, len(self.jobs)) for name, moments in self.state.moments.items() if keeping}
         for index, (job, network) in enumerate(zip(self.jobs, networks(self.jobs), strict=True)):
             with torch.no_grad():
                 for name, tensor in network.tensors().items():

@@ -77,7 +77,7 @@ def fitting(method, models):
 
 
 LAYERS = ["plain", "ours"] if torch.cuda.is_available() else ["plain"]
-"""On a GPU many networks have layers of ours, which a small table would not see."""
+"""On a GPU many networks are asked with layers of ours, which a small table would not see."""
 
 
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)

@@ -50,7 +50,7 @@ def captured(monkeypatch):
 
 def with_graphs(made, room):
     found = Training(made, room, CPU)
-    found._stream, found._groups = Stream(), Groups(found._whole, kept=True)
+    found._stream, found._groups = Stream(), Groups(found.state, kept=True)
     return found
 
 

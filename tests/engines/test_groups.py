@@ -1,10 +1,15 @@
+"""Some of a stack's networks move into a group, take their steps, and move back."""
+
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
 import torch
 
 import potluck
-from potluck.engines.groups import Group, State, slots_of
+from potluck.engines.groups import Group, slots_of
+from potluck.engines.stacks import State
 from potluck.methods import Local
 from potluck.models import mlp
 
