@@ -60,7 +60,7 @@ class Batched(LocalEngine):
         self._unstackable: set[Hashable] = set()
         self._most: dict[Hashable, int] = {}
         """How many of a likeness fit into memory at once, where that was found out the hard way."""
-        self._trainings: dict[Hashable, Training] = {}
+        self._trainings: dict[tuple[Hashable, int], Training] = {}
         """On a GPU: stacks that stay, with the graphs captured over them."""
         if device.type == "cpu":
             keep_freed_memory()
@@ -112,8 +112,20 @@ class Batched(LocalEngine):
         for stack in stacks:
             if stack not in together:
                 for index, job in zip(stack.at, stack.jobs, strict=True):
-                    answers[index] = timed_alone(job, self.device)
+                    answers[index] = self._answer_alone(job)
         return answers
+
+    def _answer_alone(self, job: Job) -> Timed:
+        """One network by itself; if memory does not suffice, without what is kept for later trainings."""
+        try:
+            return timed_alone(job, self.device)
+        except (RuntimeError, MemoryError) as error:
+            # A training that has begun has changed the network, so it cannot simply be begun again.
+            if isinstance(job.work, Fit) or not self._trainings or not out_of_memory(error):
+                raise
+            let_go(error)
+        self._free()
+        return timed_alone(job, self.device)
 
     def _pays(self, stack: Stacked) -> bool:
         """A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others."""
@@ -130,7 +142,7 @@ class Batched(LocalEngine):
         return [self._answer_some([stack])[0] for stack in stacks]
 
     def _answer_some(self, stacks: list[Stacked]) -> list[list[Timed]]:
-        """Answers these at the same time. Where memory does not suffice, half of them at a time."""
+        """Answers these at the same time, or with less at a time where memory does not suffice."""
         began = time.perf_counter()
         try:
             found = self._train(stacks) if isinstance(stacks[0].jobs[0].work, Fit) else [self._look(stacks[0])]
@@ -141,22 +153,24 @@ class Batched(LocalEngine):
             failed = error
         else:
             return self._shared_out(stacks, found, time.perf_counter() - began)
-        return self._answer_halves(stacks, failed)
+        return self._answer_with_less(stacks, failed)
 
     def _shared_out(self, stacks: list[Stacked], found: list[list[Any] | None], seconds: float) -> list[list[Timed]]:
         """Everyone's answer with its share of the time; what could not be stacked is answered alone."""
         share = seconds / sum(len(stack.jobs) for stack in stacks)
         return [
-            [timed_alone(job, self.device) for job in stack.jobs]
+            [self._answer_alone(job) for job in stack.jobs]
             if answers is None
             else [(answer, share) for answer in answers]
             for stack, answers in zip(stacks, found, strict=True)
         ]
 
-    def _answer_halves(self, stacks: list[Stacked], error: Exception) -> list[list[Timed]]:
-        self._trainings.clear()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+    def _answer_with_less(self, stacks: list[Stacked], error: Exception) -> list[list[Timed]]:
+        """Without what is kept of others; if that was not it, half of the stacks at a time, then halves of a stack."""
+        in_the_way = {like for like, _ in self._trainings} - {stack.like for stack in stacks}
+        self._free()
+        if in_the_way:
+            return self._answer_some(stacks)
         if len(stacks) > 1:
             half = len(stacks) // 2
             return [*self._answer_some(stacks[:half]), *self._answer_some(stacks[half:])]
@@ -167,6 +181,12 @@ class Batched(LocalEngine):
         first, second = stack.halves()
         self._most[stack.like] = len(second.jobs)
         return [[*self._answer_some([first])[0], *self._answer_some([second])[0]]]
+
+    def _free(self) -> None:
+        """Gives up the stacks that are kept."""
+        self._trainings.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _train(self, stacks: list[Stacked]) -> list[list[Any] | None]:
         """Trains all stacks side by side. None for one that cannot be stacked, to which nothing has happened yet."""

@@ -241,3 +241,43 @@ def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
     monkeypatch.setattr(Training, "load", no_memory)
     with pytest.raises(torch.OutOfMemoryError, match="at all"):
         Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))
+
+
+class Crowded:
+    """An engine that keeps a stack of others, beside which nothing else fits."""
+
+    def __init__(self, monkeypatch, owner, name):
+        self.engine = Batched(CPU)
+        self.engine._trainings["others", 0] = object()
+        act = getattr(owner, name)
+
+        def crowded(*args):
+            if self.engine._trainings:
+                raise torch.OutOfMemoryError("others are in the way")
+            return act(*args)
+
+        monkeypatch.setattr(owner, name, crowded)
+
+
+def test_what_is_kept_of_others_makes_room_before_anything_is_halved(monkeypatch, caplog):
+    sizes = trained_together(monkeypatch)
+    crowded = Crowded(monkeypatch, Training, "load")
+    crowded.engine.answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))
+    assert sizes == [2]
+    assert not crowded.engine._trainings
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("work", [Predict(samples(9, 1)), Tap(samples(9, 1), at=["1"])], ids=["predict", "tap"])
+def test_what_is_kept_of_others_makes_room_for_one_that_looks_alone(monkeypatch, work):
+    [expected] = Serial(CPU).answer(jobs(lambda i, learner: work, sizes=(20,)))
+    crowded = Crowded(monkeypatch, Network, "predict" if isinstance(work, Predict) else "tap")
+    [found] = crowded.engine.answer(jobs(lambda i, learner: work, sizes=(20,)))
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_training_alone_that_ran_out_of_memory_is_not_begun_again(monkeypatch):
+    """It may have changed the network already."""
+    crowded = Crowded(monkeypatch, Network, "fit")
+    with pytest.raises(torch.OutOfMemoryError, match="in the way"):
+        crowded.engine.answer(jobs(REQUESTS["cross entropy"], sizes=(20,)))
