@@ -144,14 +144,17 @@ class Batched(LocalEngine):
     def _answer_some(self, stacks: list[Stacked]) -> list[list[Timed]]:
         """Answers these at the same time, or with less at a time where memory does not suffice."""
         began = time.perf_counter()
+        done: Sequence[Training | list[Any] | None]
         try:
-            found = self._train(stacks) if isinstance(stacks[0].jobs[0].work, Fit) else [self._look(stacks[0])]
+            done = self._train(stacks) if isinstance(stacks[0].jobs[0].work, Fit) else [self._look(stacks[0])]
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             let_go(error)
             failed = error
         else:
+            # Not before: if memory ran out when some results were written, those networks would be trained twice.
+            found = [self._written(one) if isinstance(one, Training) else one for one in done]
             return self._shared_out(stacks, found, time.perf_counter() - began)
         return self._answer_with_less(stacks, failed)
 
@@ -188,8 +191,8 @@ class Batched(LocalEngine):
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _train(self, stacks: list[Stacked]) -> list[list[Any] | None]:
-        """Trains all stacks side by side. None for one that cannot be stacked, to which nothing has happened yet."""
+    def _train(self, stacks: list[Stacked]) -> list[Training | None]:
+        """Trains all stacks side by side. None for one that cannot be stacked. Nothing has happened to networks yet."""
         with seeded(derive(stacks[0].jobs[0].seed, "model")):
             trainings = [
                 self._attempt(stack, partial(self._loaded, stack, stacks[:n])) for n, stack in enumerate(stacks)
@@ -199,11 +202,17 @@ class Batched(LocalEngine):
                 for n, steps in list(going.items()):
                     if not self._attempt(stacks[n], partial(next, steps, False)):
                         del going[n]
+        done = [
+            None if stack.like in self._unstackable else training
+            for stack, training in zip(stacks, trainings, strict=True)
+        ]
+        for training in filter(None, done):
+            training.fetch_losses()
+        return done
+
+    def _written(self, training: Training) -> list[Any]:
         with self.clock("copy"):
-            return [
-                training.finish() if training is not None and stack.like not in self._unstackable else None
-                for stack, training in zip(stacks, trainings, strict=True)
-            ]
+            return training.finish()
 
     def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""

@@ -59,9 +59,10 @@ class Form(NamedTuple):
 
 
 class Training:
-    """Room for networks of one likeness to be trained in, again and again: ``load``, ``steps``, ``finish``.
+    """Room for networks of one likeness to be trained in, again and again.
 
-    Nothing is written to the networks before ``finish``.
+    That is ``load``, ``steps`` to the end, ``fetch_losses``, ``finish``. Before ``finish`` nothing is written to the
+    networks.
     """
 
     def __init__(self, jobs: Sequence[Job], room: Room, device: torch.device, precision: str = "torch") -> None:
@@ -132,11 +133,17 @@ class Training:
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
+    def fetch_losses(self) -> None:
+        """Brings all losses back at once: the last thing for which a device needs memory."""
+        if self.losses:
+            counts = [len(losses) for losses in self.losses]
+            self.losses = list(torch.split(torch.cat(self.losses).cpu(), counts))
+
     def finish(self) -> list[Fitted]:
         """Writes the results back to the networks."""
         self._write_back()
         found: list[list[Tensor]] = [[] for _ in self.jobs]
-        for turn, losses in zip(self.turns, self._losses(), strict=True):
+        for turn, losses in zip(self.turns, self.losses, strict=True):
             for member, loss in zip(turn.members, losses, strict=True):
                 found[member].append(loss)
         return [
@@ -275,13 +282,6 @@ class Training:
             else:
                 for value in moments.values():
                     value.zero_()
-
-    def _losses(self) -> Iterator[Tensor]:
-        """Each turn's losses, brought back all at once."""
-        if not self.losses:
-            return iter(())
-        counts = [len(losses) for losses in self.losses]
-        return iter(torch.split(torch.cat(self.losses).cpu(), counts))
 
     def _write_back(self) -> None:
         stacks = on_host({**self.state.parameters, **self.state.buffers}, len(self.jobs))

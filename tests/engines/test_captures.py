@@ -58,6 +58,7 @@ def train(one, made):
     one.load(made)
     for _ in one.steps():
         pass
+    one.fetch_losses()
     one.finish()
 
 

@@ -243,6 +243,19 @@ def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
         Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))
 
 
+def test_memory_that_runs_out_when_results_are_written_does_not_train_anybody_twice(monkeypatch):
+    sizes, finish = trained_together(monkeypatch), Training.finish
+
+    def too_late(self):
+        finish(self)
+        raise torch.OutOfMemoryError("no memory in the end")
+
+    monkeypatch.setattr(Training, "finish", too_late)
+    with pytest.raises(torch.OutOfMemoryError, match="in the end"):
+        Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))
+    assert sizes == [2]
+
+
 class Crowded:
     """An engine that keeps a stack of others, beside which nothing else fits."""
 
