@@ -24,10 +24,13 @@ class Net:
         """What the whole network makes of a batch: logits."""
         return self._call(self._module, x)
 
-    def part(self, names: str | Sequence[str], x: Tensor) -> Tensor:
-        """What one named submodule, or several in a row, make of a batch of inner features."""
+    def part(self, names: str | Sequence[str], x: Tensor, *, running: bool = True) -> Tensor:
+        """What one named submodule, or several in a row, make of a batch of inner features.
+
+        With ``running=False`` running statistics, such as BatchNorm's, stay as they were.
+        """
         for name in [names] if isinstance(names, str) else names:
-            x = self._call(submodule(self._module, name), x)
+            x = self._call(submodule(self._module, name), x, running)
         return x
 
     def taps(self, x: Tensor, at: Sequence[str]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -42,12 +45,14 @@ class Net:
         own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
         return own if self._tensors is None else {name: self._tensors[name] for name in own}
 
-    def _call(self, module: nn.Module, x: Tensor) -> Tensor:
-        if self._tensors is None:
-            output: Tensor = module(x)
-            return output
-        mine = self._tensors if module is self._module else self._inside(module)
-        return functional_call(module, dict(mine), (x,))  # type: ignore[no-any-return]
+    def _call(self, module: nn.Module, x: Tensor, running: bool = True) -> Tensor:
+        mine: dict[str, Tensor] = {}  # what takes the place of the module's own tensors
+        if self._tensors is not None:
+            mine = dict(self._tensors) if module is self._module else self._inside(module)
+        if not running:
+            mine |= {name: mine.get(name, own).clone() for name, own in module.named_buffers()}
+        output: Tensor = functional_call(module, mine, (x,)) if mine else module(x)
+        return output
 
     def _inside(self, part: nn.Module) -> dict[str, Tensor]:
         """The tensors of a part, under its own names; a tensor that parts share is known under its first name."""

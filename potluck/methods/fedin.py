@@ -38,6 +38,8 @@ class FedIN(WeightSharing):
     ``alleviation``: what becomes of the two gradients: "simplified" (eq. 13), "exact" (eq. 12) or "none" (their sum).
     ``proximal``: μ/2 of eq. 3. ``intermediate``: whether there is IN training at all. ``noise``: in units of the
     features' deviation (section 4.3; 0.8 for the paper's +Noise). ``pairs``: how many go up and come down a round.
+    ``statistics``: what BatchNorm's running statistics are taken from: local batches and the received pairs, as they
+    are when both simply pass through the network, or local batches alone (the paper does not say).
     Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.
     """
 
@@ -56,6 +58,7 @@ class FedIN(WeightSharing):
     intermediate: bool = True
     noise: float = Field(0.0, ge=0)
     pairs: int = Field(16, ge=1)
+    statistics: Literal["local and received", "local"] = "local and received"
 
     def join(self, me: Participant) -> Steps:
         parts = me.parts
@@ -81,6 +84,7 @@ class FedIN(WeightSharing):
             "received": _row(me.network.trainable()).detach(),
             "proximal": self.proximal,
             "noise": self.noise,
+            "received counts": self.statistics == "local and received",
             **(features or {}),
         }
         shapes = me.state["shapes"]
@@ -184,7 +188,8 @@ def local(net: Net, batch: Batch, given: Given) -> Tensor:
 
 def intermediate(net: Net, batch: Batch, given: Given) -> Tensor:
     """Eq. 7: what the intermediate layers make of the received inputs should be the received outputs."""
-    return F.mse_loss(net.part(given["parts"]["intermediate"], given["s_in"]), given["s_out"])
+    found = net.part(given["parts"]["intermediate"], given["s_in"], running=given["received counts"])
+    return F.mse_loss(found, given["s_out"])
 
 
 def simplified(net: Net, batch: Batch, given: Given) -> Tensor:

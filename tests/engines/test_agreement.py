@@ -30,6 +30,7 @@ METHODS_TO_TRY = [
     DraftFed(lambda1=0, pad_norm="count", frozen_norms=False),
     MHAT(server_plan=PLAN),
     FedIN(pairs=6),
+    FedIN(pairs=6, statistics="local"),
     FedIN(pairs=6, alleviation="exact", noise=0.8, aggregation="same-architecture"),
     PerHeFed(intra=0.5, offsets="random"),
 ]

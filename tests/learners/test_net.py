@@ -61,6 +61,19 @@ def test_a_part_with_a_shared_weight_uses_the_other_tensors_too():
     assert torch.equal(Net(module, zeros).part("1", X), torch.zeros(2, 2))
 
 
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_part_may_leave_running_statistics_alone(running, replaced):
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    tensors = {name: tensor.clone() for name, tensor in module.state_dict().items()} if replaced else None
+    seen = tensors if tensors is not None else module.state_dict()
+    before = {name: tensor.clone() for name, tensor in seen.items()}
+    found = Net(module, tensors).part(["0", "1"], X, running=running)
+    torch.testing.assert_close(found, Net(module, before).part(["0", "1"], X))
+    kept = torch.equal(seen["1.running_mean"], torch.zeros(2)) and int(seen["1.num_batches_tracked"]) == 0
+    assert kept is not running
+
+
 def test_taps_show_inner_outputs_beside_the_logits(module, others, twin):
     for net, own in ((Net(module), module), (Net(module, others), twin)):
         logits, taken = net.taps(X, at=["0.0", "1"])
