@@ -13,7 +13,7 @@ from typing import Any
 
 import potluck
 from evidence.experiment import Data, Maker, Setup, everyone, run
-from evidence.images import balanced, kind, narrow, people
+from evidence.images import balanced, kind, narrow, nudged, people
 from potluck.labels import decode
 from potluck.methods import FedAvg, FedIN, Local
 from potluck.methods.weights import WeightSharing
@@ -84,10 +84,13 @@ ABLATION = {
     "without-opt": FedIN(alleviation="none"),
     "exact": FedIN(alleviation="exact"),
     "fedin": FedIN(),
+    "own-statistics": FedIN(statistics="local"),
     **{f"noise-{level}": FedIN(noise=level) for level in (0.2, 0.8, 2.0, 5.0)},
 }
 SMALL: dict[str, Any] = {"each": 4, "images": 10_000, "participation": 1.0, "rounds": 15, "every": 3, "saving": 20.0}
 """20 participants with 500 images each on average."""
+FASHION: dict[str, Any] = {**SMALL, "source": "fashion_mnist"}
+"""The same networks, with the data of the narrow ones."""
 NARROW: dict[str, Any] = {
     "each": 2,
     "images": 2000,
@@ -115,14 +118,21 @@ SETTINGS: dict[str, Maker] = {
     "fedin": partial(table, method=FedIN()),
     "fedin-noise": partial(table, method=FedIN(noise=0.8)),
     "without-in": partial(table, method=FedIN(intermediate=False)),
+    "without-prox": partial(table, method=FedIN(proximal=0.0)),
+    "own-statistics": partial(table, method=FedIN(statistics="local")),
     "small-local": partial(table, method=Local(), **SMALL),
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
+    **{f"small-fashion-{name}": partial(table, method=ABLATION[name], **FASHION) for name in ("fedavg", "fedin")},
     "narrow-local": partial(table, method=Local(), **NARROW),
     **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
     **{
         f"narrow-{kind}-{name}": partial(table, method=ABLATION[name], **settings)
         for kind, settings in {"partial": PARTIAL, "longer": LONGER, "cifar": CIFAR}.items()
-        for name in ("fedavg", "fedin", "without-in", "without-prox")
+        for name in ("fedavg", "fedin", "without-in", "without-prox", "own-statistics")
+    },
+    **{
+        f"narrow-cifar-{name}-nudged": partial(table, method=ABLATION[name], **{**CIFAR, "build": nudged})
+        for name in ("fedavg", "fedin")
     },
 }
 

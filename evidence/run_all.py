@@ -62,7 +62,7 @@ def narrow(settings: Mapping[str, Sequence[str]]) -> list[Job]:
 
 
 ABLATION = [f"small-{name}" for name in ("fedavg", "fedin", "without-in", "without-prox", "without-opt", "noise-0.8")]
-NOISE = [f"small-{name}" for name in ("local", "noise-0.2", "noise-2.0", "noise-5.0", "exact")]
+NOISE = [f"small-{name}" for name in ("local", "noise-0.2", "noise-2.0", "noise-5.0", "exact", "own-statistics")]
 WHY = ("same-half", "all-same-start", "half-same-start", "same-half-same-start")
 FOREIGN = ("draftfed-svhn", "draftfed-cifar100")
 NARROW = {
@@ -81,7 +81,8 @@ NARROW_WHY = {
         *("without-in", "without-prox", "without-opt", "exact"),
         *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),
         *(f"{kind}-{name}" for kind in ("partial", "longer", "cifar") for name in ("fedavg", "fedin")),
-        *("cifar-without-in", "cifar-without-prox"),
+        *("cifar-without-in", "cifar-without-prox", "cifar-own-statistics"),
+        *("cifar-fedavg-nudged", "cifar-fedin-nudged"),
     ),
 }
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
@@ -107,7 +108,8 @@ PLANNED = [
     *each("draftfed_cifar", ("draftfed-weighted", "draftfed-logits"), "gpu"),
     *each("perhefed_cifar", WHY, "gpu", [1, 2]),
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
-    *each("fedin_cifar", ("without-in", "fedin-noise"), "gpu", [0]),
+    *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin")], "gpu"),
+    *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "fedin-noise"), "gpu", [0]),
     *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),

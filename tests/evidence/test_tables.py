@@ -8,7 +8,7 @@ import pytest
 from evidence.experiment import RESULTS
 from evidence.figures import FIGURES
 from evidence.outcomes import Results, best, final, first_within, gains
-from evidence.tables import MARKED, TABLES, compared, filled, relative
+from evidence.tables import MARKED, TABLES, by_seed, compared, fedin, filled, relative
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 
@@ -48,6 +48,26 @@ def test_only_what_reached_a_round_is_compared_and_only_until_there(results):
     assert table.splitlines()[2:] == [
         "| One | 60.0 ± 14.1 | 70.0 ± 14.1 (2 ± 0) | 2.00 | – | 2 |",
         "| Two | 90.0 | 90.0 (3) | 2.00 | 99 | 1 |",
+    ]
+
+
+def test_what_was_not_played_under_all_seeds_stands_seed_by_seed(results):
+    table = by_seed(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, 3, {"two": "99"})
+    assert table.splitlines() == [
+        "|  | seed 0, round 3 | seed 1, round 3 | published |",
+        "| --- | --- | --- | --- |",
+        "| One | 70.0 | 50.0 | – |",
+        "| Two | 90.0 | – | 99 |",
+    ]
+
+
+def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
+    """Two runs under one seed are told apart, and each says when it first had 60%."""
+    write(tmp_path, "fedin", "0-earlier", {2: 0.5, 4: 0.55}, experiment="fedin_cifar")
+    write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59}, experiment="fedin_cifar")
+    assert fedin(Results(tmp_path)).splitlines()[2:] == [
+        "| FedIN, run 1 | 4 of 500 | 55.0 | 55.0 (4) | – | 54 |",
+        "| FedIN, run 2 | 6 of 500 | 59.0 | 60.0 (4) | 4 | 54 |",
     ]
 
 
