@@ -62,6 +62,8 @@ class Batched(LocalEngine):
         """How many of a likeness fit into memory at once, where that was found out the hard way."""
         self._trainings: dict[tuple[Hashable, int], Training] = {}
         """On a GPU: stacks that stay, with the graphs captured over them."""
+        self._told = False
+        """Whether it was said that stacks do not fit side by side, which every round may find out anew."""
         if device.type == "cpu":
             keep_freed_memory()
 
@@ -175,6 +177,9 @@ class Batched(LocalEngine):
         if in_the_way:
             return self._answer_some(stacks)
         if len(stacks) > 1:
+            if not self._told:
+                log.warning("%d stacks do not fit into memory side by side; going on with half of them.", len(stacks))
+                self._told = True
             half = len(stacks) // 2
             return [*self._answer_some(stacks[:half]), *self._answer_some(stacks[half:])]
         stack = stacks[0]

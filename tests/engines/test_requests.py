@@ -256,6 +256,28 @@ def test_memory_that_runs_out_when_results_are_written_does_not_train_anybody_tw
     assert sizes == [2]
 
 
+def test_stacks_that_do_not_fit_side_by_side_run_one_after_the_other_and_it_is_said_once(monkeypatch, caplog):
+    """As on a GPU, where all stacks of a wave run at once."""
+    train, tried = Batched._train, []
+
+    def only_one_fits(self, stacks):
+        tried.append(len(stacks))
+        if len(stacks) > 1:
+            raise torch.OutOfMemoryError("no memory for two stacks")
+        return train(self, stacks)
+
+    monkeypatch.setattr(Batched, "_train", only_one_fits)
+    engine = Batched(CPU)
+    for _ in range(2):
+        alone, together = ([*jobs(REQUESTS["cross entropy"]), *jobs(REQUESTS["proximal term"])] for _ in range(2))
+        Serial(CPU).answer(alone)
+        engine._answer_some(engine._stacks(together))
+        for one, other in zip(alone, together, strict=True):
+            torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
+    assert tried == [2, 1, 1, 2, 1, 1]
+    assert caplog.text.count("side by side") == 1
+
+
 class Crowded:
     """An engine that keeps a stack of others, beside which nothing else fits."""
 
