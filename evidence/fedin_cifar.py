@@ -114,12 +114,7 @@ CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
 SETTINGS: dict[str, Maker] = {
     # Ten rounds of 5 epochs: what a participant trains in a hundred rounds of which it takes part in a tenth.
     "local": partial(table, method=Local(), dealt=4, participation=1.0, rounds=10, every=10),
-    "fedavg": partial(table, method=FEDAVG),
-    "fedin": partial(table, method=FedIN()),
-    "fedin-noise": partial(table, method=FedIN(noise=0.8)),
-    "without-in": partial(table, method=FedIN(intermediate=False)),
-    "without-prox": partial(table, method=FedIN(proximal=0.0)),
-    "own-statistics": partial(table, method=FedIN(statistics="local")),
+    **{name: partial(table, method=method) for name, method in ABLATION.items()},
     "small-local": partial(table, method=Local(), **SMALL),
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
     **{f"small-fashion-{name}": partial(table, method=ABLATION[name], **FASHION) for name in ("fedavg", "fedin")},

@@ -109,7 +109,7 @@ PLANNED = [
     *each("perhefed_cifar", WHY, "gpu", [1, 2]),
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
     *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin")], "gpu"),
-    *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "fedin-noise"), "gpu", [0]),
+    *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "noise-0.8"), "gpu", [0]),
     *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),

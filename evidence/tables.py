@@ -133,7 +133,7 @@ def fedin(results: Results) -> str:
         outcomes = results.of("fedin_cifar", name)
         for number, outcome in enumerate(outcomes, start=1):
             run = title if len(outcomes) == 1 else f"{title}, run {number}"
-            there = next((str(number) for number, score in measured(outcome).items() if score >= 0.6), "–")
+            there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
             scores = [final([outcome]), best([outcome]), there]
             rows.append([run, f"{last_round(outcome)} of 500", *scores, FEDIN_ROUNDS.get(name, "–")])
     heading = ["", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]

@@ -64,14 +64,11 @@ def alleviated(alleviation, net, x, y, received, inner, pairs, statistics):
     if pairs is None:
         return gradient(local_loss(net, x, y, received), net)
     layers = [net[index] for index in inner]
-    if statistics == "local":
+    if alleviation == "simplified":
         before = copy.deepcopy(net.state_dict())
         g_in = gradient(features_loss(layers, pairs), net)
-        net.load_state_dict(before)
-        g_local = gradient(local_loss(net, x, y, received), net)
-        return {n: g_in[n] + 0.5 * g_local[n] for n in g_in}
-    if alleviation == "simplified":
-        g_in = gradient(features_loss(layers, pairs), net)
+        if statistics == "local":
+            net.load_state_dict(before)
         g_local = gradient(local_loss(net, x, y, received), net)
         return {n: g_in[n] + 0.5 * g_local[n] for n in g_in}
     g_local = gradient(local_loss(net, x, y, received), net)
