@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+
 import potluck
 from evidence.experiment import Data, Maker, Setup, everyone, run
 from evidence.images import balanced, kind, narrow, nudged, people
@@ -33,11 +35,39 @@ def newest(federation: potluck.Federation) -> dict[str, potluck.Participant]:
     found: dict[str, potluck.Participant] = {}
     for name, person in federation.participants.items():
         if kind(name) not in found:
-            network = copy.deepcopy(person.model)
-            network.load_state_dict(method.entries(federation.server, name))
-            few = (person.data.x[:2], decode(person.data.y[:2], person.labels))
-            found[kind(name)] = potluck.Participant(kind(name), network, few, labels=person.labels)
+            found[kind(name)] = copied(person, kind(name), method.entries(federation.server, name))
     return found
+
+
+def copied(person: potluck.Participant, name: str, weights: dict[str, Tensor]) -> potluck.Participant:
+    """Somebody's network with other weights, to be measured."""
+    network = copy.deepcopy(person.model)
+    network.load_state_dict(weights)
+    few = (person.data.x[:2], decode(person.data.y[:2], person.labels))
+    return potluck.Participant(name, network, few, labels=person.labels)
+
+
+class Noted(WeightSharing):
+    """A method that also notes what each participant sends: its network as its own training left it."""
+
+    def shared(self, me: potluck.Participant) -> dict[str, Tensor]:
+        me.state["sent"] = super().shared(me)
+        return dict(me.state["sent"])
+
+
+class NotedFedAvg(FedAvg, Noted):
+    """FedAvg, noted."""
+
+
+class NotedFedIN(FedIN, Noted):
+    """FedIN, noted."""
+
+
+def trained(federation: potluck.Federation) -> dict[str, potluck.Participant]:
+    """Everybody's own network, as it was when the round's training was over and before the mean replaced it."""
+    now = federation.history.rounds
+    people = federation.participants.items()
+    return {name: copied(p, name, p.state["sent"]) for name, p in people if p.state["round"] == now}
 
 
 def table(
@@ -56,6 +86,8 @@ def table(
     plan: potluck.Plan = PLAN,
     source: str = "cifar10",
     build: Callable[..., Any] = resnet,
+    engine: str = "auto",
+    precision: str = "torch",
 ) -> Setup:
     """``each`` of every depth; ``alpha`` of the Dirichlet distribution, None for IID shares.
 
@@ -71,9 +103,11 @@ def table(
     table = people(dataset, [chosen[share] for share in shares], dict.fromkeys(depths, each), plan, build)
     if dealt is not None:
         table = [person for i, person in enumerate(table) if i % each < dealt]
-    federation = potluck.Federation(table, method, seed=seed, participation=participation)
+    federation = potluck.Federation(
+        table, method, seed=seed, participation=participation, engine=engine, precision=precision
+    )
     about = {"images": len(chosen), "alpha": alpha, "participation": participation, "plan": repr(plan)}
-    whose = everyone if isinstance(method, Local) else newest
+    whose = everyone if isinstance(method, Local) else trained if isinstance(method, Noted) else newest
     return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, whose, about, saving)
 
 
@@ -87,6 +121,13 @@ ABLATION = {
     "own-statistics": FedIN(statistics="local"),
     **{f"noise-{level}": FedIN(noise=level) for level in (0.2, 0.8, 2.0, 5.0)},
 }
+TRAINED = {
+    "fedavg": NotedFedAvg(aggregation="layerwise", weighting="uniform"),
+    "without-in": NotedFedIN(intermediate=False),
+    "without-prox": NotedFedIN(proximal=0.0),
+    "fedin": NotedFedIN(),
+}
+"""The same, where everybody's own network is measured, not the mean of them."""
 SMALL: dict[str, Any] = {"each": 4, "images": 10_000, "participation": 1.0, "rounds": 15, "every": 3, "saving": 20.0}
 """20 participants with 500 images each on average."""
 FASHION: dict[str, Any] = {**SMALL, "source": "fashion_mnist"}
@@ -111,6 +152,9 @@ LONGER: dict[str, Any] = {**PARTIAL, "images": 5000, "plan": PLAN, "rounds": 25,
 CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
 """And with its data: what is left is the networks' width, and how many participants there are."""
 
+AGAIN, PRECISIONS = (1, 2, 3, 4), ("torch", "float32")
+"""The full scale's first rounds, played so often in each precision by each engine: how far runs of one seed part."""
+
 SETTINGS: dict[str, Maker] = {
     # Ten rounds of 5 epochs: what a participant trains in a hundred rounds of which it takes part in a tenth.
     "local": partial(table, method=Local(), dealt=4, participation=1.0, rounds=10, every=10),
@@ -128,6 +172,19 @@ SETTINGS: dict[str, Maker] = {
     **{
         f"narrow-cifar-{name}-nudged": partial(table, method=ABLATION[name], **{**CIFAR, "build": nudged})
         for name in ("fedavg", "fedin")
+    },
+    **{
+        f"narrow-{kind}trained-{name}": partial(table, method=method, **settings)
+        for kind, settings in {"": NARROW, "cifar-": CIFAR}.items()
+        for name, method in TRAINED.items()
+    },
+    **{
+        f"again-{engine}-{precision}-{number}": partial(
+            table, method=FedIN(), rounds=12, every=1, engine=engine, precision=precision
+        )
+        for engine in ("serial", "batched")
+        for precision in PRECISIONS
+        for number in AGAIN
     },
 }
 

@@ -102,6 +102,7 @@ ALL, HALF = PerHeFed(inter=1.0), PerHeFed(inter=0.5)
 VARIANTS: dict[str, dict[str, Any]] = {
     "local": {"method": Local()},
     "fedavg": {"method": FedAvg()},
+    "fedavg-own-norms": {"method": FedAvg(batchnorm="local")},
     "all": {"method": ALL},
     "half": {"method": HALF},
     "all-same-start": {"method": ALL, "same_start": True},

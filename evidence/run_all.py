@@ -75,6 +75,7 @@ NARROW_WHY = {
         *("all-same-start", "half-same-start", "same-half-same-start", "all-trained", "half-trained"),
         "all-same-start-fresh",
         *(f"cifar-{name}" for name in ("local", "fedavg", "all", "all-same-start", "all-same-start-fresh")),
+        *("fedavg-own-norms", "cifar-fedavg-own-norms"),
     ),
     "draftfed_cifar": ("draftfed-logits", "draftfed-mnist"),
     "fedin_cifar": (

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.experiment import RESULTS
+from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
 
 MARKED = re.compile(r"(<!-- table (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
@@ -135,9 +136,33 @@ def fedin(results: Results) -> str:
             run = title if len(outcomes) == 1 else f"{title}, run {number}"
             there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
             scores = [final([outcome]), best([outcome]), there]
-            rows.append([run, f"{last_round(outcome)} of 500", *scores, FEDIN_ROUNDS.get(name, "–")])
-    heading = ["", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
+            where = [str(outcome["seed"]), f"{last_round(outcome)} of 500"]
+            rows.append([run, *where, *scores, FEDIN_ROUNDS.get(name, "–")])
+    heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
     return markdown(heading, rows)
+
+
+def fedin_again(results: Results) -> str:
+    """The first rounds under one seed, again and again: both engines' runs, and beside them those of the table."""
+    numbers = (4, 6, 8, 10, 12)
+    groups = {
+        f"{engine}, {precision}": [
+            outcome for number in AGAIN for outcome in results.of("fedin_cifar", f"again-{engine}-{precision}-{number}")
+        ]
+        for engine in ("serial", "batched")
+        for precision in PRECISIONS
+    }
+    for number, outcome in enumerate(results.of("fedin_cifar", "fedin"), start=1):
+        if outcome["seed"] == 0:
+            groups[f"run {number}"] = [outcome]
+    rows = [[title, *(_span(outcomes, number) for number in numbers)] for title, outcomes in groups.items()]
+    return markdown(["", *(f"round {number}" for number in numbers)], rows)
+
+
+def _span(outcomes: list[Outcome], number: int) -> str:
+    """The accuracies of those that were measured in a round, from the least to the most."""
+    found = sorted(100 * measured(outcome)[number] for outcome in outcomes if number in measured(outcome))
+    return " ".join(f"{score:.1f}" for score in found) or "–"
 
 
 def by_seed(
@@ -291,6 +316,7 @@ FEDIN_FASHION = {
 PERHEFED = {
     "local": "Local",
     "fedavg": "FedAvg",
+    "fedavg-own-norms": "FedAvg, own BatchNorm",
     "all": "PerHeFed, all layers",
     "half": "PerHeFed, half of the layers",
     "all-same-start": "all layers, one start",
@@ -341,6 +367,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
         for kind in ("iid", "non-iid")
     },
     "fedin": fedin,
+    "fedin again": fedin_again,
     "fedin small": lambda results: by_seed(
         results, "fedin_cifar", prefixed("small-", FEDIN_TITLES), 15, prefixed("small-", FEDIN_CIFAR)
     ),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import potluck
 from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar
@@ -89,6 +90,19 @@ class TestFedin:
         fedin_cifar.newest(federation)
         for name, person in federation.participants.items():
             assert all(entry.equal(before[name][key]) for key, entry in person.weights().items())
+
+    def test_networks_can_be_measured_as_training_left_them(self, data):
+        """Those of whoever took part; their mean is what the server has. Nothing else changes."""
+        noted = self.table(data, fedin_cifar.TRAINED["fedavg"], images=40)
+        plain = self.table(data, fedin_cifar.FEDAVG, images=40)
+        for setup in (noted, plain):
+            setup.federation.run(1)
+        own = noted.whose(noted.federation)
+        assert len(own) == 2
+        mean = sum(person.weights()["conv1.weight"] for person in own.values()) / 2
+        (newest, *_) = plain.whose(plain.federation).values()
+        assert torch.allclose(mean, newest.weights()["conv1.weight"], atol=1e-6)
+        assert not any(person.weights()["conv1.weight"].equal(mean) for person in own.values())
 
     def test_local_can_do_with_some_of_the_participants(self, data):
         everybody = self.table(data, Local()).federation.participants

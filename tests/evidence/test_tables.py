@@ -8,7 +8,7 @@ import pytest
 from evidence.experiment import RESULTS
 from evidence.figures import FIGURES
 from evidence.outcomes import Results, best, final, first_within, gains
-from evidence.tables import MARKED, TABLES, by_seed, compared, fedin, filled, relative
+from evidence.tables import MARKED, TABLES, by_seed, compared, fedin, fedin_again, filled, relative
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 
@@ -66,9 +66,20 @@ def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
     write(tmp_path, "fedin", "0-earlier", {2: 0.5, 4: 0.55}, experiment="fedin_cifar")
     write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59}, experiment="fedin_cifar")
     assert fedin(Results(tmp_path)).splitlines()[2:] == [
-        "| FedIN, run 1 | 4 of 500 | 55.0 | 55.0 (4) | – | 54 |",
-        "| FedIN, run 2 | 6 of 500 | 59.0 | 60.0 (4) | 4 | 54 |",
+        "| FedIN, run 1 | 0-earlier | 4 of 500 | 55.0 | 55.0 (4) | – | 54 |",
+        "| FedIN, run 2 | 0 | 6 of 500 | 59.0 | 60.0 (4) | 4 | 54 |",
     ]
+
+
+def test_runs_of_one_seed_stand_side_by_side(tmp_path):
+    """All runs of an engine in one cell, and only those of the table that have the same seed."""
+    write(tmp_path, "again-serial-torch-1", 0, {4: 0.5, 8: 0.6}, experiment="fedin_cifar")
+    write(tmp_path, "again-serial-torch-2", 0, {4: 0.4}, experiment="fedin_cifar")
+    write(tmp_path, "fedin", 0, {4: 0.3}, experiment="fedin_cifar")
+    write(tmp_path, "fedin", 1, {4: 0.2}, experiment="fedin_cifar")
+    rows = fedin_again(Results(tmp_path)).splitlines()[2:]
+    assert rows[0] == "| serial, torch | 40.0 50.0 | – | 60.0 | – | – |"
+    assert [row for row in rows if "run" in row] == ["| run 1 | 30.0 | – | – | – | – |"]
 
 
 def test_numbers_of_an_outcome(results):
