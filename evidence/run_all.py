@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from evidence import fedin_cifar
 from evidence.experiment import RESULTS, SEEDS, Result
 
 Place = Literal["cpu", "gpu", "light"]
@@ -61,6 +62,7 @@ def narrow(settings: Mapping[str, Sequence[str]]) -> list[Job]:
     ]
 
 
+AGAIN = [name for name in fedin_cifar.SETTINGS if name.startswith("again-")]
 ABLATION = [f"small-{name}" for name in ("fedavg", "fedin", "without-in", "without-prox", "without-opt", "noise-0.8")]
 NOISE = [f"small-{name}" for name in ("local", "noise-0.2", "noise-2.0", "noise-5.0", "exact", "own-statistics")]
 WHY = ("same-half", "all-same-start", "half-same-start", "same-half-same-start")
@@ -84,6 +86,7 @@ NARROW_WHY = {
         *(f"{kind}-{name}" for kind in ("partial", "longer", "cifar") for name in ("fedavg", "fedin")),
         *("cifar-without-in", "cifar-without-prox", "cifar-own-statistics"),
         *("cifar-fedavg-nudged", "cifar-fedin-nudged"),
+        *(f"{kind}trained-{name}" for kind in ("", "cifar-") for name in fedin_cifar.TRAINED),
     ),
 }
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
@@ -112,6 +115,7 @@ PLANNED = [
     *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin")], "gpu"),
     *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "noise-0.8"), "gpu", [0]),
     *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
+    *each("fedin_cifar", AGAIN, "gpu", [0]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),
     *narrow(NARROW_WHY),

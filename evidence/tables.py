@@ -378,6 +378,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "partial-"), 75),
     "fedin longer": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "longer-"), 25),
     "fedin narrow cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-"), 25),
+    "fedin trained": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "trained-"), 15),
+    "fedin trained cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-trained-"), 25),
     "draftfed": lambda results: compared(
         results, "draftfed_cifar", DRAFTFED, 20, {"local": "62.76", "draftfed": "64.16"}
     ),
