@@ -107,9 +107,8 @@ def test_growth_is_measured_and_drawn(tmp_path):
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_growth_in_a_process_of_its_own():
-    options = ["--samples", "4", "--rounds", "2", "--engine", "serial", "--device", "cpu"]
+    options = ["--samples", "4", "--rounds", "2", "--engine", "serial", "--device", "cpu", "--wave", "1"]
     assert len(growth.play(2, options)["seconds"]) == 2
     with pytest.raises(PotluckError, match="2 participants ended with"):
         growth.play(2, ["--samples", "many"])
