@@ -15,6 +15,26 @@ import numpy as np
 from evidence.experiment import RESULTS
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
+from evidence.titles import (
+    ADULT,
+    ADULT_KINDS,
+    ADULT_RAW,
+    COFED,
+    COFED_PUBLISHED,
+    DRAFTFED,
+    FEDIN_BOTH,
+    FEDIN_CIFAR_PUBLISHED,
+    FEDIN_FASHION_PUBLISHED,
+    FEDIN_ROUNDS_PUBLISHED,
+    FEDIN_TITLES,
+    MHAT_PUBLISHED,
+    MHAT_ROUNDS,
+    MHAT_SETTINGS,
+    NAMES,
+    PERHEFED,
+    narrow,
+    prefixed,
+)
 
 MARKED = re.compile(r"(<!-- table (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
 
@@ -26,21 +46,6 @@ def markdown(heading: list[str], rows: Iterable[list[str]]) -> str:
 
 def seeds(outcomes: list[Outcome]) -> str:
     return str(len(outcomes)) if outcomes else "–"
-
-
-MHAT_PUBLISHED = {
-    ("mhat", "labelled", 3): "95.19 (62)",
-    ("fd", "labelled", 3): "95.29 (188)",
-    ("mhat", "labelled", 20): "95.32 (150)",
-    ("fd", "labelled", 20): "95.38 (176)",
-    ("mhat", "unlabelled", 3): "93.88 (83)",
-    ("fd", "unlabelled", 3): "93.89 (170)",
-    ("mhat", "unlabelled", 20): "94.23 (83)",
-    ("fd", "unlabelled", 20): "94.72 (169)",
-}
-MHAT_SETTINGS = [("labelled", 3), ("labelled", 20), ("unlabelled", 3), ("unlabelled", 20)]
-MHAT_ROUNDS = 200
-NAMES = {"local": "Local", "fd": "FD", "mhat": "MHAT"}
 
 
 def mhat(results: Results) -> str:
@@ -137,7 +142,7 @@ def fedin(results: Results) -> str:
             there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
             scores = [final([outcome]), best([outcome]), there]
             where = [str(outcome["seed"]), f"{last_round(outcome)} of 500"]
-            rows.append([run, *where, *scores, FEDIN_ROUNDS.get(name, "–")])
+            rows.append([run, *where, *scores, FEDIN_ROUNDS_PUBLISHED.get(name, "–")])
     heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
     return markdown(heading, rows)
 
@@ -267,84 +272,6 @@ def counted_perhefed(results: Results) -> str:
     return markdown(heading, rows)
 
 
-ADULT = {
-    "cofed": "CoFED",
-    "cofed-weighted": "CoFED, class-weighted update",
-    "cofed-alpha-0.3": "CoFED, α = 0.3",
-}
-ADULT_RAW = {"raw-cofed": "CoFED"}
-ADULT_KINDS = {
-    "local": "Local",
-    **ADULT,
-    "raw-local": "Local, columns as in the census",
-    "raw-cofed": "CoFED, columns as in the census",
-}
-COFED = {"cofed": "CoFED", "cofed-margin": "CoFED, margin 0.3", "local-longer": "Local, twice as long"}
-COFED_PUBLISHED = {"iid-cofed": "17.3", "non-iid-cofed": "35.6"}
-FEDIN_ROUNDS = {"fedavg": "109", "fedin": "54"}
-FEDIN_TITLES = {
-    "local": "Local",
-    "fedavg": "FedAvg, layer-wise",
-    "without-in": "FedIN without IN",
-    "without-prox": "FedIN without Prox",
-    "without-opt": "FedIN without Opt",
-    "fedin": "FedIN",
-    "own-statistics": "FedIN, statistics of local batches alone",
-    "exact": "FedIN, eq. 12",
-    **{f"noise-{level}": f"FedIN, noise {level}σ" for level in (0.2, 0.8, 2.0, 5.0)},
-}
-FEDIN_BOTH = {"fedavg": "FedAvg, layer-wise", "fedin": "FedIN"}
-FEDIN_CIFAR = {
-    "fedavg": "66.2",
-    "without-in": "72.0",
-    "without-prox": "66.4",
-    "without-opt": "74.9",
-    "fedin": "75.9",
-    "noise-0.2": "76.4",
-    "noise-0.8": "77.3",
-    "noise-2.0": "73.5",
-    "noise-5.0": "30.6",
-}
-FEDIN_FASHION = {
-    "fedavg": "89.4",
-    "fedin": "90.3",
-    "noise-0.2": "90.4",
-    "noise-0.8": "90.7",
-    "noise-2.0": "88.7",
-    "noise-5.0": "69.4",
-}
-PERHEFED = {
-    "local": "Local",
-    "fedavg": "FedAvg",
-    "fedavg-own-norms": "FedAvg, own BatchNorm",
-    "all": "PerHeFed, all layers",
-    "half": "PerHeFed, half of the layers",
-    "all-same-start": "all layers, one start",
-    "all-same-start-fresh": "all layers, one start, a new Adam every round",
-    "half-same-start": "half of the layers, one start",
-    "same-half": "the same half",
-    "same-half-same-start": "the same half, one start",
-    "all-trained": "all layers, measured after training",
-    "half-trained": "half of the layers, measured after training",
-}
-DRAFTFED = {
-    "local": "Local",
-    "draftfed": "DraftFed",
-    "draftfed-logits": "DraftFed, logits alone",
-    "draftfed-mnist": "DraftFed, inputs from MNIST",
-}
-
-
-def prefixed(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """The same settings at another scale."""
-    return {f"{prefix}{name}": title for name, title in settings.items()}
-
-
-def narrow(settings: Mapping[str, str], kind: str = "") -> dict[str, str]:
-    """The same settings at the scale of a CPU."""
-    return prefixed(f"narrow-{kind}", settings)
-
-
 TABLES: dict[str, Callable[[Results], str]] = {
     "mhat": mhat,
     "mhat stopped sooner": mhat_stopped,
@@ -369,12 +296,18 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "fedin": fedin,
     "fedin again": fedin_again,
     "fedin small": lambda results: by_seed(
-        results, "fedin_cifar", prefixed("small-", FEDIN_TITLES), 15, prefixed("small-", FEDIN_CIFAR)
+        results, "fedin_cifar", prefixed("small-", FEDIN_TITLES), 15, prefixed("small-", FEDIN_CIFAR_PUBLISHED)
     ),
     "fedin small fashion": lambda results: by_seed(
-        results, "fedin_cifar", prefixed("small-fashion-", FEDIN_TITLES), 15, prefixed("small-fashion-", FEDIN_FASHION)
+        results,
+        "fedin_cifar",
+        prefixed("small-fashion-", FEDIN_TITLES),
+        15,
+        prefixed("small-fashion-", FEDIN_FASHION_PUBLISHED),
     ),
-    "fedin narrow": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION)),
+    "fedin narrow": lambda results: compared(
+        results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION_PUBLISHED)
+    ),
     "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "partial-"), 75),
     "fedin longer": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "longer-"), 25),
     "fedin narrow cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-"), 25),
