@@ -57,6 +57,8 @@ NARROW: dict[str, Any] = {
     "build": narrow,
 }
 """What a CPU can do: 10 participants with 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
+CIFAR: dict[str, Any] = {**NARROW, "source": "cifar10"}
+"""The same with the larger scale's data."""
 
 DRAFTFED = DraftFed(samples=SAMPLES, draft_epochs=1)
 LOGITS = DraftFed(lambda1=0, lambda2=0, samples=SAMPLES, draft_epochs=1)
@@ -71,6 +73,11 @@ SETTINGS: dict[str, Maker] = {
     "narrow-draftfed": partial(table, method=DRAFTFED, **NARROW),
     "narrow-draftfed-mnist": partial(table, method=DRAFTFED, public="mnist", **NARROW),
     "narrow-draftfed-logits": partial(table, method=LOGITS, **NARROW),
+    "narrow-cifar-local": partial(table, method=Local(), **CIFAR),
+    "narrow-cifar-draftfed": partial(table, method=DRAFTFED, **CIFAR),
+    "narrow-cifar-draftfed-logits": partial(table, method=LOGITS, **CIFAR),
+    "narrow-cifar-draftfed-cifar100": partial(table, method=DRAFTFED, public="cifar100", **CIFAR),
+    "narrow-cifar-draftfed-svhn": partial(table, method=DRAFTFED, public="svhn", **CIFAR),
 }
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ ABLATION = {
     "fedin": FedIN(),
     "own-statistics": FedIN(statistics="local"),
     **{f"noise-{level}": FedIN(noise=level) for level in (0.2, 0.8, 2.0, 5.0)},
+    **{f"prox-{weight}": FedIN(proximal=weight) for weight in (0.005, 0.5)},
 }
 TRAINED = {
     "fedavg": NotedFedAvg(aggregation="layerwise", weighting="uniform"),
@@ -151,6 +152,8 @@ LONGER: dict[str, Any] = {**PARTIAL, "images": 5000, "plan": PLAN, "rounds": 25,
 """The same with the full scale's images for each participant and epochs."""
 CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
 """And with its data: what is left is the networks' width, and how many participants there are."""
+WHOLE: dict[str, Any] = {"every": 10, "build": narrow}
+"""The full scale but for the networks' width; for a GPU."""
 
 AGAIN, PRECISIONS = (1, 2, 3, 4), ("torch", "float32")
 """The full scale's first rounds, played so often in each precision by each engine: how far runs of one seed part."""
@@ -161,12 +164,15 @@ SETTINGS: dict[str, Maker] = {
     **{name: partial(table, method=method) for name, method in ABLATION.items()},
     "small-local": partial(table, method=Local(), **SMALL),
     **{f"small-{name}": partial(table, method=method, **SMALL) for name, method in ABLATION.items()},
-    **{f"small-fashion-{name}": partial(table, method=ABLATION[name], **FASHION) for name in ("fedavg", "fedin")},
+    **{
+        f"small-fashion-{name}": partial(table, method=ABLATION[name], **FASHION)
+        for name in ("fedavg", "fedin", "without-prox")
+    },
     "narrow-local": partial(table, method=Local(), **NARROW),
     **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
     **{
         f"narrow-{kind}-{name}": partial(table, method=ABLATION[name], **settings)
-        for kind, settings in {"partial": PARTIAL, "longer": LONGER, "cifar": CIFAR}.items()
+        for kind, settings in {"partial": PARTIAL, "longer": LONGER, "cifar": CIFAR, "whole": WHOLE}.items()
         for name in ("fedavg", "fedin", "without-in", "without-prox", "own-statistics")
     },
     **{
@@ -174,8 +180,8 @@ SETTINGS: dict[str, Maker] = {
         for name in ("fedavg", "fedin")
     },
     **{
-        f"narrow-{kind}trained-{name}": partial(table, method=method, **settings)
-        for kind, settings in {"": NARROW, "cifar-": CIFAR}.items()
+        f"{kind}trained-{name}": partial(table, method=method, **settings)
+        for kind, settings in {"": {}, "narrow-": NARROW, "narrow-cifar-": CIFAR, "narrow-whole-": WHOLE}.items()
         for name, method in TRAINED.items()
     },
     **{

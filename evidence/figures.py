@@ -60,12 +60,13 @@ def mhat(results: Results) -> Figure:
 
 
 def fedin(results: Results) -> Figure:
-    """Accuracy by rounds at full scale, and in small federations with few participants in each round."""
-    figure, axes = panels(3)
+    """Accuracy by rounds with 100 participants, and with ten of which few take part in each round."""
+    figure, axes = panels(4)
     places = {
         "CIFAR-10, full scale": "",
-        "CIFAR-10, narrow networks": "narrow-cifar-",
-        "Fashion-MNIST, narrow networks": "narrow-longer-",
+        "CIFAR-10, 100 narrow networks": "narrow-whole-",
+        "CIFAR-10, 10 narrow networks": "narrow-cifar-",
+        "Fashion-MNIST, 10 narrow networks": "narrow-longer-",
     }
     for one, (title, kind) in zip(axes, places.items(), strict=True):
         for name in ("fedavg", "fedin"):

@@ -97,6 +97,10 @@ NARROW: dict[str, Any] = {
 """What a CPU can do: 10 participants with 200 images of Fashion-MNIST each, and a ResNet10 an eighth as wide."""
 CIFAR: dict[str, Any] = {**NARROW, "source": "cifar10"}
 """The same with the larger scale's data."""
+LONG: dict[str, Any] = {**NARROW, "rounds": 200, "every": 20}
+"""The narrow ResNet10 for as many rounds as the paper has."""
+WHOLE: dict[str, Any] = {"images": None, "rounds": 200, "every": 10, "build": narrow}
+"""All of the paper's images, depth, plan and rounds, with networks an eighth as wide; for a GPU."""
 
 ALL, HALF = PerHeFed(inter=1.0), PerHeFed(inter=0.5)
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -117,6 +121,8 @@ SETTINGS: dict[str, Maker] = {
     **{name: partial(table, **variant) for name, variant in VARIANTS.items()},
     **{f"narrow-{name}": partial(table, **variant, **NARROW) for name, variant in VARIANTS.items()},
     **{f"narrow-cifar-{name}": partial(table, **variant, **CIFAR) for name, variant in VARIANTS.items()},
+    **{f"narrow-long-{name}": partial(table, **variant, **LONG) for name, variant in VARIANTS.items()},
+    **{f"narrow-whole-{name}": partial(table, **variant, **WHOLE) for name, variant in VARIANTS.items()},
 }
 
 if __name__ == "__main__":

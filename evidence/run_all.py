@@ -78,17 +78,23 @@ NARROW_WHY = {
         "all-same-start-fresh",
         *(f"cifar-{name}" for name in ("local", "fedavg", "all", "all-same-start", "all-same-start-fresh")),
         *("fedavg-own-norms", "cifar-fedavg-own-norms"),
+        *(f"long-{name}" for name in ("local", "fedavg", "all", "all-same-start", "half")),
     ),
-    "draftfed_cifar": ("draftfed-logits", "draftfed-mnist"),
+    "draftfed_cifar": (
+        *("draftfed-logits", "draftfed-mnist"),
+        *(f"cifar-{name}" for name in ("local", "draftfed", "draftfed-logits", "draftfed-cifar100", "draftfed-svhn")),
+    ),
     "fedin_cifar": (
         *("without-in", "without-prox", "without-opt", "exact"),
         *(f"noise-{level}" for level in (0.2, 0.8, 2.0, 5.0)),
+        *("prox-0.005", "prox-0.5"),
         *(f"{kind}-{name}" for kind in ("partial", "longer", "cifar") for name in ("fedavg", "fedin")),
         *("cifar-without-in", "cifar-without-prox", "cifar-own-statistics"),
         *("cifar-fedavg-nudged", "cifar-fedin-nudged"),
         *(f"{kind}trained-{name}" for kind in ("", "cifar-") for name in fedin_cifar.TRAINED),
     ),
 }
+WHOLE = ("fedin", "fedavg", "without-prox", "without-in", "trained-fedin", "trained-fedavg")
 LONGER = ("non-iid-local-longer", "iid-local-longer", "non-iid-cofed-margin", "iid-cofed-margin")
 
 PLANNED = [
@@ -112,9 +118,15 @@ PLANNED = [
     *each("draftfed_cifar", ("draftfed-weighted", "draftfed-logits"), "gpu"),
     *each("perhefed_cifar", WHY, "gpu", [1, 2]),
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
-    *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin")], "gpu"),
+    *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin", "without-prox")], "gpu"),
+    *each("fedin_cifar", ("small-prox-0.005",), "gpu"),
     *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "noise-0.8"), "gpu", [0]),
     *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
+    *each("fedin_cifar", [f"trained-{name}" for name in fedin_cifar.TRAINED], "gpu", [0]),
+    *each("fedin_cifar", [f"narrow-whole-{name}" for name in WHOLE], "gpu", [0]),
+    *each(
+        "perhefed_cifar", [f"narrow-whole-{name}" for name in ("local", "fedavg", "all", "all-same-start")], "gpu", [0]
+    ),
     *each("fedin_cifar", AGAIN, "gpu", [0]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from evidence.comparisons import by_kind, by_seed, compared, markdown, relative, runs, seeds, stretches
 from evidence.experiment import RESULTS
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
@@ -25,27 +26,21 @@ from evidence.titles import (
     FEDIN_BOTH,
     FEDIN_CIFAR_PUBLISHED,
     FEDIN_FASHION_PUBLISHED,
+    FEDIN_NARROW_STRETCHES,
     FEDIN_ROUNDS_PUBLISHED,
+    FEDIN_STRETCHES,
     FEDIN_TITLES,
     MHAT_PUBLISHED,
     MHAT_ROUNDS,
     MHAT_SETTINGS,
     NAMES,
     PERHEFED,
+    PROXIMAL,
     narrow,
     prefixed,
 )
 
 MARKED = re.compile(r"(<!-- table (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
-
-
-def markdown(heading: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def seeds(outcomes: list[Outcome]) -> str:
-    return str(len(outcomes)) if outcomes else "–"
 
 
 def mhat(results: Results) -> str:
@@ -110,39 +105,14 @@ def adult_split(results: Results) -> str:
     return markdown(["", "kinds", "participants of 100", "mean gain, %"], rows)
 
 
-def compared(
-    results: Results,
-    experiment: str,
-    settings: Mapping[str, str],
-    last: int,
-    published: Mapping[str, str] | None = None,
-) -> str:
-    """One row for each setting that was played, all at one round; what did not reach it is left out."""
-    rows = []
-    for name, title in settings.items():
-        outcomes = results.until(experiment, name, last)
-        if outcomes:
-            scores = [final(outcomes), best(outcomes), _megabytes(outcomes)]
-            rows.append([title, *scores, (published or {}).get(name, "–"), seeds(outcomes)])
-    return markdown(["", f"round {last}", "best round*", "MB up a round", "published", "seeds"], rows)
-
-
-def _megabytes(outcomes: list[Outcome]) -> str:
-    """What a participant sends in a round, when joining is over."""
-    return f"{np.mean([outcome['rounds'][-1]['bytes_up'] for outcome in outcomes]) / 1e6:.2f}"
-
-
 def fedin(results: Results) -> str:
     """FedIN's Table 1, cut off before its end: each run at the last round it reached."""
     rows = []
-    for name, title in FEDIN_TITLES.items():
-        outcomes = results.of("fedin_cifar", name)
-        for number, outcome in enumerate(outcomes, start=1):
-            run = title if len(outcomes) == 1 else f"{title}, run {number}"
-            there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
-            scores = [final([outcome]), best([outcome]), there]
-            where = [str(outcome["seed"]), f"{last_round(outcome)} of 500"]
-            rows.append([run, *where, *scores, FEDIN_ROUNDS_PUBLISHED.get(name, "–")])
+    for title, outcome in runs(results, "fedin_cifar", FEDIN_TITLES):
+        there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
+        where = [str(outcome["seed"]), f"{last_round(outcome)} of 500"]
+        published = FEDIN_ROUNDS_PUBLISHED.get(outcome["setting"], "–")
+        rows.append([title, *where, final([outcome]), best([outcome]), there, published])
     heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
     return markdown(heading, rows)
 
@@ -170,73 +140,6 @@ def _span(outcomes: list[Outcome], number: int) -> str:
     return " ".join(f"{score:.1f}" for score in found) or "–"
 
 
-def by_seed(
-    results: Results, experiment: str, settings: Mapping[str, str], last: int, published: Mapping[str, str]
-) -> str:
-    """What was not played under all seeds: a column for each, so that like is compared with like."""
-    found = {name: {o["seed"]: o for o in results.until(experiment, name, last)} for name in settings}
-    numbers = sorted({seed for outcomes in found.values() for seed in outcomes})
-    rows = [
-        [title, *(final([found[name][n]] if n in found[name] else []) for n in numbers), published.get(name, "–")]
-        for name, title in settings.items()
-        if found[name]
-    ]
-    return markdown(["", *(f"seed {seed}, round {last}" for seed in numbers), "published"], rows)
-
-
-def relative(
-    results: Results, experiment: str, alone: str, settings: Mapping[str, str], published: Mapping[str, str]
-) -> str:
-    """Each participant's accuracy over what it has alone: the mean gain, the least, the most, and who gains at all."""
-    reference = {outcome["seed"]: outcome for outcome in results.of(experiment, alone)}
-    local = final(reference.values())
-    rows = [["Local", local, "–", "–", "–", "–", "–", seeds(list(reference.values()))]]
-    for name, title in settings.items():
-        outcomes = [outcome for outcome in results.of(experiment, name) if outcome["seed"] in reference]
-        if outcomes:
-            found = [np.array(list(gains(outcome, reference[outcome["seed"]]).values())) for outcome in outcomes]
-            rows.append(
-                [
-                    title,
-                    final(outcomes),
-                    spread(float(gain.mean()) for gain in found),
-                    spread(float(np.median(gain)) for gain in found),
-                    f"{100 * min(gain.min() for gain in found):.0f} … {100 * max(gain.max() for gain in found):.0f}",
-                    spread((float((gain > 0).mean()) for gain in found), digits=0),
-                    published.get(name, "–"),
-                    seeds(outcomes),
-                ]
-            )
-    heading = [
-        "",
-        "accuracy",
-        "mean gain, %",
-        "median, %",
-        "least … most, %",
-        "gain at all, %",
-        "published gain, %",
-        "seeds",
-    ]
-    return markdown(heading, rows)
-
-
-def by_kind(results: Results, experiment: str, settings: Mapping[str, str]) -> str:
-    """The mean accuracy of each kind of participant (the first part of their names)."""
-    kinds: list[str] = []
-    rows = []
-    for name, title in settings.items():
-        outcomes = results.of(experiment, name)
-        if outcomes:
-            kinds = sorted({person.rpartition("-")[0] for person in outcomes[0]["participants"]})
-            rows.append([title, *(spread(_mean_of(outcome, kind) for outcome in outcomes) for kind in kinds)])
-    return markdown(["", *kinds], rows)
-
-
-def _mean_of(outcome: Outcome, kind: str) -> float:
-    scores = outcome["participants"].items()
-    return float(np.mean([score for name, score in scores if name.rpartition("-")[0] == kind]))
-
-
 def counted_fedin(results: Results) -> str:
     """FedIN's Table 4."""
     found = results.counts("fedin")
@@ -246,6 +149,15 @@ def counted_fedin(results: Results) -> str:
         ["FedIN", f"{(mean + pairs) / 1e6:.3f}", f"{sent['FedIN'] / 1e6:.3f}", "12.35"],
     ]
     return markdown(["", "parameters and features, M", "payload, M values", "published, M"], rows)
+
+
+def proximal_by_width(results: Results) -> str:
+    """What FedIN's Prox weighs beside the cross-entropy, in networks of different width."""
+    rows = [
+        [width, *(spread((one[name] for one in found), 1, digits) for name, digits in PROXIMAL.items())]
+        for width, found in results.counts("proximal").items()
+    ]
+    return markdown(["filters in the first stage", *PROXIMAL], rows)
 
 
 def counted_draftfed(results: Results) -> str:
@@ -294,6 +206,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
         for kind in ("iid", "non-iid")
     },
     "fedin": fedin,
+    "fedin stretches": lambda results: stretches(results, "fedin_cifar", FEDIN_BOTH, FEDIN_STRETCHES),
     "fedin again": fedin_again,
     "fedin small": lambda results: by_seed(
         results, "fedin_cifar", prefixed("small-", FEDIN_TITLES), 15, prefixed("small-", FEDIN_CIFAR_PUBLISHED)
@@ -305,21 +218,31 @@ TABLES: dict[str, Callable[[Results], str]] = {
         15,
         prefixed("small-fashion-", FEDIN_FASHION_PUBLISHED),
     ),
+    "fedin proximal": proximal_by_width,
     "fedin narrow": lambda results: compared(
         results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION_PUBLISHED)
     ),
     "fedin partial": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "partial-"), 75),
     "fedin longer": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_BOTH, "longer-"), 25),
     "fedin narrow cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-"), 25),
+    "fedin whole": lambda results: stretches(
+        results, "fedin_cifar", narrow(FEDIN_TITLES, "whole-"), FEDIN_NARROW_STRETCHES
+    ),
     "fedin trained": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "trained-"), 15),
     "fedin trained cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-trained-"), 25),
+    "fedin trained whole": lambda results: stretches(
+        results, "fedin_cifar", narrow(FEDIN_TITLES, "whole-trained-"), FEDIN_NARROW_STRETCHES[:1]
+    ),
     "draftfed": lambda results: compared(
         results, "draftfed_cifar", DRAFTFED, 20, {"local": "62.76", "draftfed": "64.16"}
     ),
     "draftfed narrow": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED), 20),
+    "draftfed narrow cifar": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED, "cifar-"), 20),
     "perhefed": lambda results: compared(results, "perhefed_cifar", PERHEFED, 20, {"all": "75.4", "half": "61.2"}),
     "perhefed narrow": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED), 20),
     "perhefed narrow cifar": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED, "cifar-"), 20),
+    "perhefed long": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED, "long-"), 200),
+    "perhefed whole": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED, "whole-"), 200),
     "fedin counts": counted_fedin,
     "draftfed counts": counted_draftfed,
     "perhefed counts": counted_perhefed,

@@ -42,8 +42,14 @@ FEDIN_TITLES = {
     "own-statistics": "FedIN, statistics of local batches alone",
     "exact": "FedIN, eq. 12",
     **{f"noise-{level}": f"FedIN, noise {level}σ" for level in (0.2, 0.8, 2.0, 5.0)},
+    "prox-0.005": "FedIN, Prox ten times weaker",
+    "prox-0.5": "FedIN, Prox ten times stronger",
 }
 FEDIN_BOTH = {name: FEDIN_TITLES[name] for name in ("fedavg", "fedin")}
+PROXIMAL = {"cross-entropy": 2, "proximal loss": 2, "ratio of gradients": 3}
+"""What is measured of Prox, and with how many digits it is shown."""
+FEDIN_STRETCHES = [(1, 20), (21, 40), (41, 60), (61, 80), (81, 100), (101, 120), (121, 136)]
+FEDIN_NARROW_STRETCHES = [(1, 50), (51, 100), (101, 150), (151, 200), (201, 250), (251, 290)]
 FEDIN_CIFAR_PUBLISHED = {
     "fedavg": "66.2",
     "without-in": "72.0",
@@ -82,6 +88,8 @@ DRAFTFED = {
     "draftfed": "DraftFed",
     "draftfed-logits": "DraftFed, logits alone",
     "draftfed-mnist": "DraftFed, inputs from MNIST",
+    "draftfed-cifar100": "DraftFed, inputs from CIFAR-100",
+    "draftfed-svhn": "DraftFed, inputs from SVHN",
 }
 
 

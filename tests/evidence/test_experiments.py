@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import potluck
-from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar
+from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar, proximal
 from evidence.experiment import Result, play
 from evidence.images import narrow
 from potluck.methods import CoFED, DraftFed, FedIN, Local, PerHeFed
@@ -161,3 +161,12 @@ class TestNarrow:
         for name, person in setup.federation.participants.items():
             assert all(entry.equal(before[name][key]) for key, entry in person.weights().items())
             assert not ahead[name].weights()["conv1.weight"].equal(before[name]["conv1.weight"])
+
+
+def test_prox_weighs_nothing_before_the_first_step_and_more_in_wider_networks(data):
+    source, rows = data["cifar10"], np.arange(64)
+    first = proximal.weighed(source, rows, 4, 0, steps=range(1, 2))
+    assert first["cross-entropy"] > 1
+    assert first["proximal loss"] == first["ratio of gradients"] == 0
+    thin, wide = (proximal.weighed(source, rows, width, 0, steps=range(6, 9)) for width in (4, 16))
+    assert 0 < 4 * thin["proximal loss"] < wide["proximal loss"]

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from evidence.comparisons import by_seed, compared, relative, stretches
 from evidence.experiment import RESULTS
 from evidence.figures import FIGURES
 from evidence.outcomes import Results, best, final, first_within, gains
-from evidence.tables import MARKED, TABLES, by_seed, compared, fedin, fedin_again, filled, relative
+from evidence.tables import MARKED, TABLES, fedin, fedin_again, filled
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 
@@ -68,6 +69,17 @@ def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
     assert fedin(Results(tmp_path)).splitlines()[2:] == [
         "| FedIN, run 1 | 0-earlier | 4 of 500 | 55.0 | 55.0 (4) | – | 54 |",
         "| FedIN, run 2 | 0 | 6 of 500 | 59.0 | 60.0 (4) | 4 | 54 |",
+    ]
+
+
+def test_a_stretch_has_the_mean_of_its_rounds_where_it_was_played_to_its_end(results):
+    table = stretches(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, [(1, 2), (3, 4)])
+    assert table.splitlines() == [
+        "|  | seed | rounds 1 to 2 | rounds 3 to 4 |",
+        "| --- | --- | --- | --- |",
+        "| One, run 1 | 0 | 65.0 | – |",
+        "| One, run 2 | 1 | 50.0 | – |",
+        "| Two | 0 | 50.0 | 95.0 |",
     ]
 
 
