@@ -15,7 +15,7 @@ from torch import Tensor
 
 import potluck
 from evidence.experiment import Data, Maker, Setup, everyone, run
-from evidence.images import balanced, kind, narrow, nudged, people
+from evidence.images import balanced, half, kind, narrow, nudged, people
 from potluck.labels import decode
 from potluck.methods import FedAvg, FedIN, Local
 from potluck.methods.weights import WeightSharing
@@ -144,6 +144,8 @@ NARROW: dict[str, Any] = {
     "build": narrow,
 }
 """What a CPU can do: 10 participants with about 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
+HALF: dict[str, Any] = {**NARROW, "build": half}
+"""The same with networks four times as wide: what Prox does to them."""
 
 PARTIAL: dict[str, Any] = {**NARROW, "participation": 0.2, "rounds": 75, "every": 15}
 """The same with two of the ten in each round, until everybody has had as many turns on average."""
@@ -170,6 +172,10 @@ SETTINGS: dict[str, Maker] = {
     },
     "narrow-local": partial(table, method=Local(), **NARROW),
     **{f"narrow-{name}": partial(table, method=method, **NARROW) for name, method in ABLATION.items()},
+    **{
+        f"half-{name}": partial(table, method=ABLATION[name], **HALF)
+        for name in ("fedavg", "without-prox", "fedin", "prox-0.5")
+    },
     **{
         f"narrow-{kind}-{name}": partial(table, method=ABLATION[name], **settings)
         for kind, settings in {"partial": PARTIAL, "longer": LONGER, "cifar": CIFAR, "whole": WHOLE}.items()

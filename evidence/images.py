@@ -54,6 +54,11 @@ def narrow(depth: int, input_shape: Sequence[int], classes: int) -> ResNet:
     return resnet(depth, input_shape, classes, width=8)
 
 
+def half(depth: int, input_shape: Sequence[int], classes: int) -> ResNet:
+    """A ResNet with half of the filters."""
+    return resnet(depth, input_shape, classes, width=32)
+
+
 def nudged(depth: int, input_shape: Sequence[int], classes: int) -> ResNet:
     """The same with weights that differ in the last digits: what becomes of it is what rounding alone can do."""
     network = narrow(depth, input_shape, classes)

@@ -131,6 +131,7 @@ PLANNED = [
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
     *narrow(NARROW),
     *narrow(NARROW_WHY),
+    *each("fedin_cifar", ("half-fedavg", "half-without-prox", "half-fedin", "half-prox-0.5"), "cpu"),
 ]
 """In the order in which they are begun."""
 

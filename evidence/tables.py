@@ -16,6 +16,7 @@ from evidence.comparisons import by_kind, by_seed, compared, markdown, relative,
 from evidence.experiment import RESULTS
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
+from evidence.proximal import STEPS
 from evidence.titles import (
     ADULT,
     ADULT_KINDS,
@@ -153,11 +154,12 @@ def counted_fedin(results: Results) -> str:
 
 def proximal_by_width(results: Results) -> str:
     """What FedIN's Prox weighs beside the cross-entropy, in networks of different width."""
+    columns = [(when, name) for when in STEPS for name in PROXIMAL]
     rows = [
-        [width, *(spread((one[name] for one in found), 1, digits) for name, digits in PROXIMAL.items())]
+        [width, *(spread((one[when][name] for one in found), 1, PROXIMAL[name]) for when, name in columns)]
         for width, found in results.counts("proximal").items()
     ]
-    return markdown(["filters in the first stage", *PROXIMAL], rows)
+    return markdown(["filters in the first stage", *(f"{name}, {when}" for when, name in columns)], rows)
 
 
 def counted_draftfed(results: Results) -> str:
@@ -218,6 +220,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
         15,
         prefixed("small-fashion-", FEDIN_FASHION_PUBLISHED),
     ),
+    "fedin half": lambda results: compared(results, "fedin_cifar", prefixed("half-", FEDIN_TITLES), 15),
     "fedin proximal": proximal_by_width,
     "fedin narrow": lambda results: compared(
         results, "fedin_cifar", narrow(FEDIN_TITLES), 15, narrow(FEDIN_FASHION_PUBLISHED)

@@ -164,9 +164,9 @@ class TestNarrow:
 
 
 def test_prox_weighs_nothing_before_the_first_step_and_more_in_wider_networks(data):
-    source, rows = data["cifar10"], np.arange(64)
-    first = proximal.weighed(source, rows, 4, 0, steps=range(1, 2))
-    assert first["cross-entropy"] > 1
-    assert first["proximal loss"] == first["ratio of gradients"] == 0
-    thin, wide = (proximal.weighed(source, rows, width, 0, steps=range(6, 9)) for width in (4, 16))
-    assert 0 < 4 * thin["proximal loss"] < wide["proximal loss"]
+    thin, wide = (proximal.weighed(data["cifar10"], np.arange(32), width, 0) for width in (4, 16))
+    assert len(thin) == len(wide) == 10
+    assert thin[0]["cross-entropy"] > 1
+    assert thin[0]["proximal loss"] == thin[0]["ratio of gradients"] == 0
+    assert 0 < 4 * thin[-1]["proximal loss"] < wide[-1]["proximal loss"]
+    assert proximal.mean_over([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], range(2, 4)) == {"a": 3.0}
