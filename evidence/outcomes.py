@@ -36,8 +36,9 @@ class Results:
             if last in measured(outcome)
         ]
 
-    def counts(self, name: str) -> Any:
-        return json.loads((self.folder / f"counts.{name}.json").read_text())
+    def read(self, name: str) -> Any:
+        """A file that holds no rounds."""
+        return json.loads((self.folder / f"{name}.json").read_text())
 
 
 def measured(outcome: Outcome) -> dict[int, float]:

@@ -78,7 +78,7 @@ def main() -> None:
     for width in WIDTHS:
         all_steps = [weighed(source, rows(source, seed), width, seed) for seed in SEEDS]
         found[width] = [{title: mean_over(one, steps) for title, steps in STEPS.items()} for one in all_steps]
-    (chosen.results / "counts.proximal.json").write_text(json.dumps(found, indent=1) + "\n")
+    (chosen.results / "proximal.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

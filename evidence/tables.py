@@ -16,7 +16,6 @@ from evidence.comparisons import by_kind, by_seed, compared, markdown, relative,
 from evidence.experiment import RESULTS
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
-from evidence.proximal import STEPS
 from evidence.titles import (
     ADULT,
     ADULT_KINDS,
@@ -36,7 +35,7 @@ from evidence.titles import (
     MHAT_SETTINGS,
     NAMES,
     PERHEFED,
-    PROXIMAL,
+    PROXIMAL_DIGITS,
     narrow,
     prefixed,
 )
@@ -143,7 +142,7 @@ def _span(outcomes: list[Outcome], number: int) -> str:
 
 def counted_fedin(results: Results) -> str:
     """FedIN's Table 4."""
-    found = results.counts("fedin")
+    found = results.read("counts.fedin")
     mean, pairs, sent = found["mean parameters"], found["pairs"], found["mean values sent"]
     rows = [
         ["FedAvg", f"{mean / 1e6:.3f}", f"{sent['FedAvg'] / 1e6:.3f}", "12.28"],
@@ -154,10 +153,11 @@ def counted_fedin(results: Results) -> str:
 
 def proximal_by_width(results: Results) -> str:
     """What FedIN's Prox weighs beside the cross-entropy, in networks of different width."""
-    columns = [(when, name) for when in STEPS for name in PROXIMAL]
+    found = results.read("proximal")
+    columns = [(when, name) for when, scores in next(iter(found.values()))[0].items() for name in scores]
     rows = [
-        [width, *(spread((one[when][name] for one in found), 1, PROXIMAL[name]) for when, name in columns)]
-        for width, found in results.counts("proximal").items()
+        [width, *(spread((one[when][name] for one in by_seeds), 1, PROXIMAL_DIGITS[name]) for when, name in columns)]
+        for width, by_seeds in found.items()
     ]
     return markdown(["filters in the first stage", *(f"{name}, {when}" for when, name in columns)], rows)
 
@@ -166,7 +166,7 @@ def counted_draftfed(results: Results) -> str:
     """Drafts against whole models."""
     published = {"ResNets": "8", "DenseNets": "17"}
     rows = []
-    for family, found in results.counts("draftfed").items():
+    for family, found in results.read("counts.draftfed").items():
         shares = found["share of the mean model"]
         whole = np.mean(list(found["parameters"].values())) / 1e6
         rows.append([family, f"{whole:.2f}", *(f"{100 * shares[n]:.1f}" for n in ("128", "512")), published[family]])
@@ -177,7 +177,7 @@ def counted_perhefed(results: Results) -> str:
     """The share of FedAvg's parameters at inter = intra = 0.5."""
     published = {"ResNet34": "0.33", "DenseNet121": "0.42"}
     rows = []
-    for name, found in results.counts("perhefed").items():
+    for name, found in results.read("counts.perhefed").items():
         drawn = f"{found['mean']:.3f} ± {found['deviation']:.3f}"
         span = f"{found['least']:.2f} … {found['most']:.2f}"
         readings = ("half the layers, half the filters", "half the layers, half the filters of k×k layers only")

@@ -46,8 +46,8 @@ FEDIN_TITLES = {
     "prox-0.5": "FedIN, Prox ten times stronger",
 }
 FEDIN_BOTH = {name: FEDIN_TITLES[name] for name in ("fedavg", "fedin")}
-PROXIMAL = {"cross-entropy": 2, "proximal loss": 2, "ratio of gradients": 3}
-"""What is measured of Prox, and with how many digits it is shown."""
+PROXIMAL_DIGITS = {"cross-entropy": 2, "proximal loss": 2, "ratio of gradients": 3}
+"""With how many digits each measure of Prox is shown."""
 FEDIN_STRETCHES = [(1, 20), (21, 40), (41, 60), (61, 80), (81, 100), (101, 120), (121, 136)]
 FEDIN_NARROW_STRETCHES = [(1, 50), (51, 100), (101, 150), (151, 200), (201, 250), (251, 290)]
 FEDIN_CIFAR_PUBLISHED = {
