@@ -12,11 +12,19 @@ from matplotlib.figure import Figure
 
 from evidence.experiment import RESULTS
 from evidence.outcomes import Outcome, Results, gains, measured
+from evidence.titles import FEDIN_TITLES, NAMES
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 PAPER, INK, SOFT, LINE = "#fbfaf7", "#22303a", "#6c7780", "#e4dfd5"
-COLOURS = {"local": "#a8b3b9", "fd": "#3f6f8c", "mhat": "#d9593a", "fedavg": "#3f6f8c", "fedin": "#d9593a"}
-TITLES = {"local": "Local", "fd": "FD", "mhat": "MHAT", "fedavg": "FedAvg, layer-wise", "fedin": "FedIN"}
+COLOURS = {
+    "local": "#a8b3b9",
+    "fd": "#3f6f8c",
+    "mhat": "#d9593a",
+    "fedavg": "#3f6f8c",
+    "without-prox": "#d9a441",
+    "fedin": "#d9593a",
+}
+TITLES = NAMES | FEDIN_TITLES
 
 
 def panels(count: int, height: float = 2.7) -> tuple[Figure, list[Any]]:
@@ -69,7 +77,7 @@ def fedin(results: Results) -> Figure:
         "Fashion-MNIST, 10 narrow networks": "narrow-longer-",
     }
     for one, (title, kind) in zip(axes, places.items(), strict=True):
-        for name in ("fedavg", "fedin"):
+        for name in ("fedavg", "without-prox", "fedin"):
             curves(one, name, results.of("fedin_cifar", f"{kind}{name}"))
         finish(one, title, "round", "test accuracy, %" if one is axes[0] else "")
     axes[0].legend(fontsize=8, frameon=False, labelcolor=INK)

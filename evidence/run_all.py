@@ -120,8 +120,8 @@ PLANNED = [
     *each("cofed_cifar", LONGER, "gpu", [1, 2]),
     *each("fedin_cifar", [f"small-fashion-{name}" for name in ("fedavg", "fedin", "without-prox")], "gpu"),
     *each("fedin_cifar", ("small-prox-0.005",), "gpu"),
-    *each("fedin_cifar", ("without-in", "without-prox", "own-statistics", "noise-0.8"), "gpu", [0]),
-    *each("fedin_cifar", ("fedin", "fedavg"), "gpu", [1, 2]),
+    *each("fedin_cifar", ("without-prox", "prox-0.005", "without-in", "own-statistics", "noise-0.8"), "gpu", [0]),
+    *each("fedin_cifar", ("fedin", "fedavg", "without-prox", "prox-0.005"), "gpu", [1, 2]),
     *each("fedin_cifar", [f"trained-{name}" for name in fedin_cifar.TRAINED], "gpu", [0]),
     *each("fedin_cifar", [f"narrow-whole-{name}" for name in WHOLE], "gpu", [0]),
     *each(

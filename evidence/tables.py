@@ -110,7 +110,7 @@ def fedin(results: Results) -> str:
     rows = []
     for title, outcome in runs(results, "fedin_cifar", FEDIN_TITLES):
         there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
-        where = [str(outcome["seed"]), f"{last_round(outcome)} of 500"]
+        where = [str(outcome["seed"]), str(last_round(outcome))]
         published = FEDIN_ROUNDS_PUBLISHED.get(outcome["setting"], "–")
         rows.append([title, *where, final([outcome]), best([outcome]), there, published])
     heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
@@ -208,7 +208,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
         for kind in ("iid", "non-iid")
     },
     "fedin": fedin,
-    "fedin stretches": lambda results: stretches(results, "fedin_cifar", FEDIN_BOTH, FEDIN_STRETCHES),
+    "fedin stretches": lambda results: stretches(results, "fedin_cifar", FEDIN_TITLES, FEDIN_STRETCHES),
     "fedin again": fedin_again,
     "fedin small": lambda results: by_seed(
         results, "fedin_cifar", prefixed("small-", FEDIN_TITLES), 15, prefixed("small-", FEDIN_CIFAR_PUBLISHED)

@@ -67,8 +67,8 @@ def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
     write(tmp_path, "fedin", "0-earlier", {2: 0.5, 4: 0.55}, experiment="fedin_cifar")
     write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59}, experiment="fedin_cifar")
     assert fedin(Results(tmp_path)).splitlines()[2:] == [
-        "| FedIN, run 1 | 0-earlier | 4 of 500 | 55.0 | 55.0 (4) | – | 54 |",
-        "| FedIN, run 2 | 0 | 6 of 500 | 59.0 | 60.0 (4) | 4 | 54 |",
+        "| FedIN, run 1 | 0-earlier | 4 | 55.0 | 55.0 (4) | – | 54 |",
+        "| FedIN, run 2 | 0 | 6 | 59.0 | 60.0 (4) | 4 | 54 |",
     ]
 
 
