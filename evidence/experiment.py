@@ -40,6 +40,10 @@ class Data:
         return self._read[name]
 
 
+Whose = Callable[[potluck.Federation], Mapping[str, potluck.Participant]]
+"""Whose models are measured."""
+
+
 def everyone(federation: potluck.Federation) -> dict[str, potluck.Participant]:
     """Whose accuracy is measured where nothing else is said."""
     return federation.participants
@@ -59,7 +63,7 @@ class Setup:
     rounds: int
     test: tuple[Any, Any]
     every: int = 1
-    whose: Callable[[potluck.Federation], Mapping[str, potluck.Participant]] = everyone
+    whose: Whose = everyone
     about: dict[str, Any] = field(default_factory=dict)
     saving: float | None = 5.0
 

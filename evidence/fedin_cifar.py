@@ -6,19 +6,15 @@ paper does not say how many take part in a round; here it is 10%, as in the same
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
 import potluck
-from evidence.experiment import Data, Maker, Setup, everyone, run
-from evidence.images import balanced, half, kind, narrow, nudged, people
-from potluck.labels import decode
+from evidence.experiment import Data, Maker, Setup, run
+from evidence.images import balanced, half, narrow, nudged, people
+from evidence.whose import NotedFedAvg, NotedFedIN, ParametersFedAvg, ParametersFedIN, measured
 from potluck.methods import FedAvg, FedIN, Local
-from potluck.methods.weights import WeightSharing
 from potluck.models import resnet
 
 DEPTHS = (10, 14, 18, 22, 26)
@@ -26,48 +22,6 @@ PLAN = potluck.Plan(lr=1e-3, epochs=5, batch_size=16)
 
 FEDAVG = FedAvg(aggregation="layerwise", weighting="uniform")
 """The mean that FedIN takes, so that only what FedIN adds differs."""
-
-
-def newest(federation: potluck.Federation) -> dict[str, potluck.Participant]:
-    """The newest weights in one network of each architecture: what whoever fetches them now gets. Nobody is changed."""
-    method = federation.method
-    assert isinstance(method, WeightSharing)
-    found: dict[str, potluck.Participant] = {}
-    for name, person in federation.participants.items():
-        if kind(name) not in found:
-            found[kind(name)] = copied(person, kind(name), method.entries(federation.server, name))
-    return found
-
-
-def copied(person: potluck.Participant, name: str, weights: dict[str, Tensor]) -> potluck.Participant:
-    """Somebody's network with other weights, to be measured."""
-    network = copy.deepcopy(person.model)
-    network.load_state_dict(weights)
-    few = (person.data.x[:2], decode(person.data.y[:2], person.labels))
-    return potluck.Participant(name, network, few, labels=person.labels)
-
-
-class Noted(WeightSharing):
-    """A method that also notes what each participant sends: its network as its own training left it."""
-
-    def shared(self, me: potluck.Participant) -> dict[str, Tensor]:
-        me.state["sent"] = super().shared(me)
-        return dict(me.state["sent"])
-
-
-class NotedFedAvg(FedAvg, Noted):
-    """FedAvg, noted."""
-
-
-class NotedFedIN(FedIN, Noted):
-    """FedIN, noted."""
-
-
-def trained(federation: potluck.Federation) -> dict[str, potluck.Participant]:
-    """Everybody's own network, as it was when the round's training was over and before the mean replaced it."""
-    now = federation.history.rounds
-    people = federation.participants.items()
-    return {name: copied(p, name, p.state["sent"]) for name, p in people if p.state["round"] == now}
 
 
 def table(
@@ -107,8 +61,7 @@ def table(
         table, method, seed=seed, participation=participation, engine=engine, precision=precision
     )
     about = {"images": len(chosen), "alpha": alpha, "participation": participation, "plan": repr(plan)}
-    whose = everyone if isinstance(method, Local) else trained if isinstance(method, Noted) else newest
-    return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, whose, about, saving)
+    return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, measured(method), about, saving)
 
 
 ABLATION = {
@@ -129,6 +82,12 @@ TRAINED = {
     "fedin": NotedFedIN(),
 }
 """The same, where everybody's own network is measured, not the mean of them."""
+PARAMETERS = {
+    "fedavg": ParametersFedAvg(aggregation="layerwise", weighting="uniform"),
+    "without-prox": ParametersFedIN(proximal=0.0),
+    "fedin": ParametersFedIN(),
+}
+"""The same with messages that carry what Table 4 counts: parameters, and no statistics."""
 SMALL: dict[str, Any] = {"each": 4, "images": 10_000, "participation": 1.0, "rounds": 15, "every": 3, "saving": 20.0}
 """20 participants with 500 images each on average."""
 FASHION: dict[str, Any] = {**SMALL, "source": "fashion_mnist"}
@@ -150,6 +109,8 @@ HALF: dict[str, Any] = {**NARROW, "build": half}
 PARTIAL: dict[str, Any] = {**NARROW, "participation": 0.2, "rounds": 75, "every": 15}
 """The same with two of the ten in each round, until everybody has had as many turns on average."""
 
+LONG: dict[str, Any] = {**PARTIAL, "rounds": 500, "every": 20}
+"""The same for as many rounds as the paper has."""
 LONGER: dict[str, Any] = {**PARTIAL, "images": 5000, "plan": PLAN, "rounds": 25, "every": 5}
 """The same with the full scale's images for each participant and epochs."""
 CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
@@ -182,6 +143,10 @@ SETTINGS: dict[str, Maker] = {
         for name in ("fedavg", "fedin", "without-in", "without-prox", "own-statistics")
     },
     **{
+        f"narrow-long-{name}": partial(table, method=ABLATION[name], **LONG)
+        for name in ("fedavg", "without-in", "without-prox", "fedin", "prox-0.5")
+    },
+    **{
         f"narrow-cifar-{name}-nudged": partial(table, method=ABLATION[name], **{**CIFAR, "build": nudged})
         for name in ("fedavg", "fedin")
     },
@@ -189,6 +154,11 @@ SETTINGS: dict[str, Maker] = {
         f"{kind}trained-{name}": partial(table, method=method, **settings)
         for kind, settings in {"": {}, "narrow-": NARROW, "narrow-cifar-": CIFAR, "narrow-whole-": WHOLE}.items()
         for name, method in TRAINED.items()
+    },
+    **{
+        f"{kind}parameters-{name}": partial(table, method=method, **settings)
+        for kind, settings in {"": {}, "half-": HALF}.items()
+        for name, method in PARAMETERS.items()
     },
     **{
         f"again-{engine}-{precision}-{number}": partial(

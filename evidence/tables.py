@@ -26,6 +26,7 @@ from evidence.titles import (
     FEDIN_BOTH,
     FEDIN_CIFAR_PUBLISHED,
     FEDIN_FASHION_PUBLISHED,
+    FEDIN_LONG_STRETCHES,
     FEDIN_NARROW_STRETCHES,
     FEDIN_ROUNDS_PUBLISHED,
     FEDIN_STRETCHES,
@@ -230,6 +231,12 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "fedin narrow cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-"), 25),
     "fedin whole": lambda results: stretches(
         results, "fedin_cifar", narrow(FEDIN_TITLES, "whole-"), FEDIN_NARROW_STRETCHES
+    ),
+    "fedin long": lambda results: stretches(
+        results, "fedin_cifar", narrow(FEDIN_TITLES, "long-"), FEDIN_LONG_STRETCHES
+    ),
+    "fedin half parameters": lambda results: compared(
+        results, "fedin_cifar", prefixed("half-parameters-", FEDIN_TITLES), 15
     ),
     "fedin trained": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "trained-"), 15),
     "fedin trained cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-trained-"), 25),

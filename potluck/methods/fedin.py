@@ -36,8 +36,9 @@ class FedIN(WeightSharing):
     """Section 4: local training and IN training at every step, then one batch of pairs goes up with the weights.
 
     ``alleviation``: what becomes of the two gradients: "simplified" (eq. 13), "exact" (eq. 12) or "none" (their sum).
-    ``proximal``: μ/2 of eq. 3. ``intermediate``: whether there is IN training at all. ``noise``: in units of the
-    features' deviation (section 4.3; 0.8 for the paper's +Noise). ``pairs``: how many go up and come down a round.
+    ``proximal``: μ/2 of eq. 3; it multiplies a sum over all weights, so one value weighs more the wider networks are.
+    ``intermediate``: whether there is IN training at all. ``noise``: in units of the features' deviation (section 4.3;
+    0.8 for the paper's +Noise). ``pairs``: how many go up and come down a round.
     ``statistics``: what BatchNorm's running statistics are taken from: local batches and the received pairs, as they
     are when both simply pass through the network, or local batches alone (the paper does not say).
     Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import potluck
-from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar, proximal
+from evidence import cofed_adult, cofed_cifar, draftfed_cifar, fedin_cifar, mhat_mnist, perhefed_cifar, proximal, whose
 from evidence.experiment import Result, play
 from evidence.images import narrow
 from potluck.methods import CoFED, DraftFed, FedIN, Local, PerHeFed
@@ -87,7 +87,7 @@ class TestFedin:
         federation = self.table(data, fedin_cifar.FEDAVG, images=40).federation
         federation.run(1)
         before = {name: p.weights() for name, p in federation.participants.items()}
-        fedin_cifar.newest(federation)
+        whose.newest(federation)
         for name, person in federation.participants.items():
             assert all(entry.equal(before[name][key]) for key, entry in person.weights().items())
 
@@ -103,6 +103,17 @@ class TestFedin:
         (newest, *_) = plain.whose(plain.federation).values()
         assert torch.allclose(mean, newest.weights()["conv1.weight"], atol=1e-6)
         assert not any(person.weights()["conv1.weight"].equal(mean) for person in own.values())
+
+    @pytest.mark.parametrize("name", ["fedavg", "fedin"])
+    def test_statistics_can_stay_with_their_participant(self, data, name):
+        """Whoever took part is measured: its parameters are the mean, its statistics are its own."""
+        setup = self.table(data, fedin_cifar.PARAMETERS[name], images=40, depths=(10,), each=4)
+        setup.federation.run(1)
+        first, second = setup.whose(setup.federation).values()
+        own, other = first.weights(), second.weights()
+        assert own["conv1.weight"].equal(other["conv1.weight"])
+        assert own["bn1.weight"].equal(other["bn1.weight"])
+        assert not own["bn1.running_mean"].equal(other["bn1.running_mean"])
 
     def test_local_can_do_with_some_of_the_participants(self, data):
         everybody = self.table(data, Local()).federation.participants
