@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from evidence.experiment import kind
 from evidence.outcomes import Outcome, Results, best, final, gains, last_round, measured, spread
 
 
@@ -120,11 +121,10 @@ def by_kind(results: Results, experiment: str, settings: Mapping[str, str]) -> s
     for name, title in settings.items():
         outcomes = results.of(experiment, name)
         if outcomes:
-            kinds = sorted({person.rpartition("-")[0] for person in outcomes[0]["participants"]})
-            rows.append([title, *(spread(_mean_of(outcome, kind) for outcome in outcomes) for kind in kinds)])
+            kinds = sorted({kind(person) for person in outcomes[0]["participants"]})
+            rows.append([title, *(spread(_mean_of(outcome, one) for outcome in outcomes) for one in kinds)])
     return markdown(["", *kinds], rows)
 
 
-def _mean_of(outcome: Outcome, kind: str) -> float:
-    scores = outcome["participants"].items()
-    return float(np.mean([score for name, score in scores if name.rpartition("-")[0] == kind]))
+def _mean_of(outcome: Outcome, one: str) -> float:
+    return float(np.mean([score for name, score in outcome["participants"].items() if kind(name) == one]))

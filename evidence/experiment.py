@@ -40,6 +40,11 @@ class Data:
         return self._read[name]
 
 
+def kind(name: str) -> str:
+    """The kind of model that a participant has, by which its name begins: ``resnet18-003``, ``tree-07``."""
+    return name.rpartition("-")[0]
+
+
 Whose = Callable[[potluck.Federation], Mapping[str, potluck.Participant]]
 """Whose models are measured."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import potluck
 from evidence.experiment import Data, Maker, Setup, run
 from evidence.images import balanced, half, narrow, nudged, people
-from evidence.whose import NotedFedAvg, NotedFedIN, ParametersFedAvg, ParametersFedIN, measured
+from evidence.whose import NotedFedAvg, NotedFedIN, ParametersFedAvg, ParametersFedIN, measured_for
 from potluck.methods import FedAvg, FedIN, Local
 from potluck.models import resnet
 
@@ -61,7 +61,7 @@ def table(
         table, method, seed=seed, participation=participation, engine=engine, precision=precision
     )
     about = {"images": len(chosen), "alpha": alpha, "participation": participation, "plan": repr(plan)}
-    return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, measured(method), about, saving)
+    return Setup(federation, rounds, (dataset.x_test, dataset.y_test), every, measured_for(method), about, saving)
 
 
 ABLATION = {
@@ -104,15 +104,15 @@ NARROW: dict[str, Any] = {
 }
 """What a CPU can do: 10 participants with about 200 images of Fashion-MNIST each, and ResNets an eighth as wide."""
 HALF: dict[str, Any] = {**NARROW, "build": half}
-"""The same with networks four times as wide: what Prox does to them."""
+"""The same with networks four times as wide, half as wide as the paper's."""
 
 PARTIAL: dict[str, Any] = {**NARROW, "participation": 0.2, "rounds": 75, "every": 15}
 """The same with two of the ten in each round, until everybody has had as many turns on average."""
-
 LONG: dict[str, Any] = {**PARTIAL, "rounds": 500, "every": 20}
 """The same for as many rounds as the paper has."""
+
 LONGER: dict[str, Any] = {**PARTIAL, "images": 5000, "plan": PLAN, "rounds": 25, "every": 5}
-"""The same with the full scale's images for each participant and epochs."""
+"""Longer local training: ``PARTIAL`` with the full scale's images for each participant and epochs."""
 CIFAR: dict[str, Any] = {**LONGER, "source": "cifar10"}
 """And with its data: what is left is the networks' width, and how many participants there are."""
 WHOLE: dict[str, Any] = {"every": 10, "build": narrow}

@@ -44,11 +44,6 @@ def people(
     ]
 
 
-def kind(name: str) -> str:
-    """The architecture in a participant's name."""
-    return name.rpartition("-")[0]
-
-
 def narrow(depth: int, input_shape: Sequence[int], classes: int) -> ResNet:
     """A ResNet with an eighth of the filters: small enough to train many of them on a CPU."""
     return resnet(depth, input_shape, classes, width=8)

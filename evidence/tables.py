@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence.comparisons import by_kind, by_seed, compared, markdown, relative, runs, seeds, stretches
-from evidence.experiment import RESULTS
+from evidence.experiment import RESULTS, kind
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
 from evidence.titles import (
@@ -100,7 +100,7 @@ def adult_split(results: Results) -> str:
             alone = reference[outcome["seed"]]
             names = [name for name, score in alone["participants"].items() if belongs(score)]
             found.append([gains(outcome, alone)[name] for name in names])
-            kinds.update(name.rpartition("-")[0] for name in names)
+            kinds.update(kind(name) for name in names)
         counted = spread((len(some) for some in found), 1)
         rows.append([title, ", ".join(sorted(kinds)), counted, spread(float(np.mean(some)) for some in found)])
     return markdown(["", "kinds", "participants of 100", "mean gain, %"], rows)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evidence import cofed_adult, mhat_mnist
-from evidence.experiment import RESULTS, Data, Setup
+from evidence.experiment import RESULTS, Data, Setup, kind
 from potluck.methods import Local
 
 SEED = 100
@@ -65,10 +65,10 @@ def main() -> None:
     for candidate, setup in CHOICES[chosen.what](Data(chosen.data)):
         setup.federation.run(setup.rounds)
         scores = setup.accuracies()
-        kinds = {name: name.rpartition("-")[0] or "all" for name in scores}
+        kinds = {name: kind(name) or "all" for name in scores}
         means = {
-            kind: round(float(np.mean([score for name, score in scores.items() if kinds[name] == kind])), 4)
-            for kind in sorted(set(kinds.values()))
+            one: round(float(np.mean([score for name, score in scores.items() if kinds[name] == one])), 4)
+            for one in sorted(set(kinds.values()))
         }
         rows.append(candidate | {"accuracy": round(float(np.mean(list(scores.values()))), 4), "by kind": means})
         print(rows[-1], flush=True)

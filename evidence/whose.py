@@ -7,8 +7,7 @@ import copy
 from torch import Tensor
 
 import potluck
-from evidence.experiment import Whose, everyone
-from evidence.images import kind
+from evidence.experiment import Whose, everyone, kind
 from potluck.labels import decode
 from potluck.methods import FedAvg, FedIN, Local
 from potluck.methods.weights import WeightSharing
@@ -33,6 +32,12 @@ def copied(person: potluck.Participant, name: str, weights: dict[str, Tensor]) -
     return potluck.Participant(name, network, few, labels=person.labels)
 
 
+def present(federation: potluck.Federation) -> dict[str, potluck.Participant]:
+    """Everybody who took part in the round, as it is when the round is over."""
+    now = federation.history.rounds
+    return {name: person for name, person in federation.participants.items() if person.state["round"] == now}
+
+
 class Noted(WeightSharing):
     """A method that also notes what each participant sends: its network as its own training left it."""
 
@@ -51,9 +56,7 @@ class NotedFedIN(FedIN, Noted):
 
 def trained(federation: potluck.Federation) -> dict[str, potluck.Participant]:
     """Everybody's own network, as it was when the round's training was over and before the mean replaced it."""
-    now = federation.history.rounds
-    people = federation.participants.items()
-    return {name: copied(p, name, p.state["sent"]) for name, p in people if p.state["round"] == now}
+    return {name: copied(person, name, person.state["sent"]) for name, person in present(federation).items()}
 
 
 class Parameters(WeightSharing):
@@ -72,13 +75,7 @@ class ParametersFedIN(FedIN, Parameters):
     """FedIN without BatchNorm's statistics."""
 
 
-def present(federation: potluck.Federation) -> dict[str, potluck.Participant]:
-    """Everybody who took part in the round, with the mean of the parameters and statistics of its own."""
-    now = federation.history.rounds
-    return {name: person for name, person in federation.participants.items() if person.state["round"] == now}
-
-
-def measured(method: potluck.Method) -> Whose:
+def measured_for(method: potluck.Method) -> Whose:
     """Whose networks tell what a method reaches."""
     kinds: dict[type, Whose] = {Local: everyone, Noted: trained, Parameters: present}
     return next((whose for base, whose in kinds.items() if isinstance(method, base)), newest)
