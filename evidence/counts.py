@@ -65,6 +65,8 @@ def draftfed() -> dict[str, Any]:
         "ResNets": {f"resnet{depth}": partial(resnet, depth) for depth in (50, 101, 152)},
         "DenseNets": {f"densenet{depth}": partial(densenet, depth) for depth in (121, 161, 169, 201)},
     }
+    # Section IV-A2: so many of the 20 devices have each.
+    devices = {"resnet50": 8, "resnet101": 8, "resnet152": 4} | dict.fromkeys(families["DenseNets"], 5)
     found: dict[str, Any] = {}
     for family, models in families.items():
         whole = {name: parameters(model) for name, model in models.items()}
@@ -74,6 +76,10 @@ def draftfed() -> dict[str, Any]:
             "values sent": sent,
             "share of the mean model": {
                 samples: np.mean(list(values.values())) / np.mean(list(whole.values()))
+                for samples, values in sent.items()
+            },
+            "mean of the devices' shares": {
+                samples: np.average([values[name] / whole[name] for name in whole], weights=[devices[n] for n in whole])
                 for samples, values in sent.items()
             },
         }

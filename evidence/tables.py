@@ -168,10 +168,11 @@ def counted_draftfed(results: Results) -> str:
     published = {"ResNets": "8", "DenseNets": "17"}
     rows = []
     for family, found in results.read("counts.draftfed").items():
-        shares = found["share of the mean model"]
-        whole = np.mean(list(found["parameters"].values())) / 1e6
-        rows.append([family, f"{whole:.2f}", *(f"{100 * shares[n]:.1f}" for n in ("128", "512")), published[family]])
-    return markdown(["", "mean model, M", "128 samples, %", "512 samples, %", "published, %"], rows)
+        readings = ("share of the mean model", "mean of the devices' shares")
+        shares = [f"{100 * found[reading][samples]:.1f}" for samples in ("128", "512") for reading in readings]
+        rows.append([family, *shares, published[family]])
+    titles = [f"{reading}, {n} samples, %" for n in (128, 512) for reading in ("of the mean model", "mean of shares")]
+    return markdown(["", *titles, "published, %"], rows)
 
 
 def counted_perhefed(results: Results) -> str:
