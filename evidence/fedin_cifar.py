@@ -157,7 +157,7 @@ SETTINGS: dict[str, Maker] = {
     },
     **{
         f"{kind}parameters-{name}": partial(table, method=method, **settings)
-        for kind, settings in {"": {}, "half-": HALF}.items()
+        for kind, settings in {"": {}, "half-": HALF, "narrow-long-": LONG}.items()
         for name, method in PARAMETERS.items()
     },
     **{

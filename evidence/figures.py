@@ -68,13 +68,13 @@ def mhat(results: Results) -> Figure:
 
 
 def fedin(results: Results) -> Figure:
-    """Accuracy by rounds with 100 participants, and with ten of which few take part in each round."""
+    """Accuracy by rounds with 100 participants, and with ten for as many rounds as the paper has."""
     figure, axes = panels(4)
     places = {
         "CIFAR-10, full scale": "",
+        "the same, own BatchNorm statistics": "parameters-",
         "CIFAR-10, 100 narrow networks": "narrow-whole-",
-        "CIFAR-10, 10 narrow networks": "narrow-cifar-",
-        "Fashion-MNIST, 10 narrow networks": "narrow-longer-",
+        "Fashion-MNIST, 10 narrow networks": "narrow-long-",
     }
     for one, (title, kind) in zip(axes, places.items(), strict=True):
         for name in ("fedavg", "without-prox", "fedin"):

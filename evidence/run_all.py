@@ -92,6 +92,7 @@ NARROW_WHY = {
         *("cifar-without-in", "cifar-without-prox", "cifar-own-statistics"),
         *("cifar-fedavg-nudged", "cifar-fedin-nudged"),
         *(f"long-{name}" for name in ("fedavg", "without-in", "without-prox", "fedin", "prox-0.5")),
+        *(f"long-parameters-{name}" for name in fedin_cifar.PARAMETERS),
         *(f"{kind}trained-{name}" for kind in ("", "cifar-") for name in fedin_cifar.TRAINED),
     ),
 }
@@ -124,7 +125,7 @@ PLANNED = [
     *each("fedin_cifar", ("without-prox", "prox-0.005", "without-in", "own-statistics", "noise-0.8"), "gpu", [0]),
     *each("fedin_cifar", ("fedin", "fedavg", "without-prox", "prox-0.005"), "gpu", [1, 2]),
     *each("fedin_cifar", [f"trained-{name}" for name in fedin_cifar.TRAINED], "gpu", [0]),
-    *each("fedin_cifar", ("parameters-fedavg", "parameters-fedin"), "gpu", [0]),
+    *each("fedin_cifar", [f"parameters-{name}" for name in fedin_cifar.PARAMETERS], "gpu"),
     *each("fedin_cifar", [f"narrow-whole-{name}" for name in WHOLE], "gpu", [0]),
     *each(
         "perhefed_cifar", [f"narrow-whole-{name}" for name in ("local", "fedavg", "all", "all-same-start")], "gpu", [0]

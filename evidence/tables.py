@@ -28,6 +28,7 @@ from evidence.titles import (
     FEDIN_FASHION_PUBLISHED,
     FEDIN_LONG_STRETCHES,
     FEDIN_NARROW_STRETCHES,
+    FEDIN_PARAMETERS_STRETCHES,
     FEDIN_ROUNDS_PUBLISHED,
     FEDIN_STRETCHES,
     FEDIN_TITLES,
@@ -106,14 +107,15 @@ def adult_split(results: Results) -> str:
     return markdown(["", "kinds", "participants of 100", "mean gain, %"], rows)
 
 
-def fedin(results: Results) -> str:
+def fedin(results: Results, prefix: str = "") -> str:
     """FedIN's Table 1, cut off before its end: each run at the last round it reached."""
+    published = prefixed(prefix, FEDIN_ROUNDS_PUBLISHED)
     rows = []
-    for title, outcome in runs(results, "fedin_cifar", FEDIN_TITLES):
+    for title, outcome in runs(results, "fedin_cifar", prefixed(prefix, FEDIN_TITLES)):
         there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
         where = [str(outcome["seed"]), str(last_round(outcome))]
-        published = FEDIN_ROUNDS_PUBLISHED.get(outcome["setting"], "–")
-        rows.append([title, *where, final([outcome]), best([outcome]), there, published])
+        scores = [final([outcome]), best([outcome]), there]
+        rows.append([title, *where, *scores, published.get(outcome["setting"], "–")])
     heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
     return markdown(heading, rows)
 
@@ -238,6 +240,13 @@ TABLES: dict[str, Callable[[Results], str]] = {
     ),
     "fedin half parameters": lambda results: compared(
         results, "fedin_cifar", prefixed("half-parameters-", FEDIN_TITLES), 15
+    ),
+    "fedin parameters": lambda results: fedin(results, "parameters-"),
+    "fedin parameters stretches": lambda results: stretches(
+        results, "fedin_cifar", prefixed("parameters-", FEDIN_TITLES), FEDIN_PARAMETERS_STRETCHES
+    ),
+    "fedin long parameters": lambda results: stretches(
+        results, "fedin_cifar", narrow(FEDIN_TITLES, "long-parameters-"), FEDIN_LONG_STRETCHES
     ),
     "fedin trained": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "trained-"), 15),
     "fedin trained cifar": lambda results: compared(results, "fedin_cifar", narrow(FEDIN_TITLES, "cifar-trained-"), 25),

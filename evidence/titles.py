@@ -49,6 +49,7 @@ FEDIN_BOTH = {name: FEDIN_TITLES[name] for name in ("fedavg", "fedin")}
 PROXIMAL_DIGITS = {"cross-entropy": 2, "proximal loss": 2, "ratio of gradients": 3}
 """With how many digits each measure of Prox is shown."""
 FEDIN_STRETCHES = [(1, 20), (21, 40), (41, 60), (61, 80), (81, 100), (101, 120), (121, 136)]
+FEDIN_PARAMETERS_STRETCHES = [(1, 40), (41, 76), (77, 106), (107, 136), (137, 196), (197, 256)]
 FEDIN_LONG_STRETCHES = [(1, 100), (101, 200), (201, 300), (301, 400), (401, 500)]
 FEDIN_NARROW_STRETCHES = [(1, 50), (51, 100), (101, 150), (151, 200), (201, 250), (251, 290)]
 FEDIN_CIFAR_PUBLISHED = {

@@ -72,6 +72,13 @@ def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
     ]
 
 
+def test_other_messages_stand_beside_the_same_published_rounds(tmp_path):
+    write(tmp_path, "fedavg", 0, {2: 0.7}, experiment="fedin_cifar")
+    write(tmp_path, "parameters-fedavg", 0, {2: 0.5, 4: 0.6}, experiment="fedin_cifar")
+    rows = fedin(Results(tmp_path), "parameters-").splitlines()[2:]
+    assert rows == ["| FedAvg, layer-wise | 0 | 4 | 60.0 | 60.0 (4) | 4 | 109 |"]
+
+
 def test_a_stretch_has_the_mean_of_its_rounds_where_it_was_played_to_its_end(results):
     table = stretches(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, [(1, 2), (3, 4)])
     assert table.splitlines() == [
