@@ -14,7 +14,7 @@ import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from potluck.engines.local import timed_alone
+from potluck.engines.parents import ending_with_parent
 from potluck.learners.network import Network
 from potluck.requests import Job
 
@@ -50,14 +51,14 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
 
     Results are written to the networks here, all of them after the last worker has ended.
     """
-    context = multiprocessing.get_context("fork")
+    context, end_with_us = multiprocessing.get_context("fork"), ending_with_parent(signal.SIGKILL)
     following = context.Value("l", 0)
     shared = SharedWeights([one.job for one in work])
     found: dict[int, Any] = {}
     processes, ends = [], []
     for _ in range(min(workers(), len(work))):
         mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(work, shared, following, theirs), daemon=True)
+        process = context.Process(target=_work, args=(work, shared, following, theirs, end_with_us), daemon=True)
         with warnings.catch_warnings():  # a worker computes with tensors and ends: other threads' locks do not matter
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
@@ -81,8 +82,15 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
     return [_taken_over(one.job, found.get(index), shared) for index, one in enumerate(work)]
 
 
-def _work(work: Sequence[Apart], shared: SharedWeights, following: Any, results: Connection) -> None:
+def _work(
+    work: Sequence[Apart],
+    shared: SharedWeights,
+    following: Any,
+    results: Connection,
+    end_with_parent: Callable[[], object],
+) -> None:
     """What a worker does: the next training, until there is none. What fails here is done elsewhere."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
     while True:

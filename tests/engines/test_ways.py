@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
+import subprocess
+import sys
+import time
 from typing import get_args
 
 import pytest
@@ -90,6 +94,37 @@ def test_what_a_worker_cannot_do_is_done_here(how, two_workers, monkeypatch):
     Serial(CPU).answer(alone)
     Auto(CPU).answer(mine)
     same(alone, mine)
+
+
+class Endless(nn.Module):
+    """Says which process it is in, and then does not come back for a minute."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+
+    def forward(self, x):
+        os.write(1, f"{os.getpid()}\n".encode())
+        time.sleep(60)
+
+
+def train_endlessly():
+    torch.set_num_threads(2)
+    answer_apart([Apart(job) for job in jobs(*[lambda seed: Endless()] * 2)])
+
+
+def test_workers_do_not_outlive_a_run_that_is_killed():
+    """They would keep the cores busy until their trainings are over, for nobody."""
+    command = [sys.executable, "-c", "from tests.engines.test_ways import train_endlessly; train_endlessly()"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        workers = [int(run.stdout.readline()) for _ in range(2)]
+        run.kill()
+        # The pipe ends when nobody can write to it any more: neither the run nor its workers.
+        ended, _, _ = select.select([run.stdout], [], [], 20)
+        assert ended
+        assert run.stdout.read() == ""
+    assert run.pid not in workers
 
 
 def test_a_job_that_fails_everywhere_raises_with_its_owner(two_workers):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from potluck.engines.parents import ending_with_parent
 from potluck.errors import PotluckError
 
 HERE = Path(__file__).parent
@@ -65,7 +65,7 @@ class Program:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent(),
+                preexec_fn=ending_with_parent(signal.SIGTERM),  # elsewhere they look after each other
             )
 
     @property
@@ -86,14 +86,6 @@ class Program:
     def tail(self, lines: int = 15) -> str:
         """The last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _end_with_parent() -> Any:
-    """Has Linux ask a program to end when we are killed; elsewhere Flower's own programs look after each other."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def end_with(process: int) -> None:
