@@ -18,6 +18,9 @@ from potluck.cli import app
 COMMAND = Path(sys.executable).with_name("potluck")
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 
+heed_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+"""For a process that was just started: as from a terminal, Ctrl-C reaches it even where tests ignore it."""
+
 
 def potluck(*arguments: Any, fails: int = 0) -> Result:
     """Runs a command and checks its exit code."""
@@ -28,8 +31,7 @@ def potluck(*arguments: Any, fails: int = 0) -> Result:
 
 
 def start(*arguments: Any, **settings: Any) -> subprocess.Popen[str]:
-    """Starts a command in a process of its own, as from a terminal: Ctrl-C reaches it even where tests ignore it."""
+    """Starts a command in a process of its own, as from a terminal."""
     command = [str(COMMAND), *map(str, arguments)]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command, text=True, env=ENVIRONMENT, preexec_fn=heeding, **{**streams, **settings})
+    return subprocess.Popen(command, text=True, env=ENVIRONMENT, preexec_fn=heed_interrupts, **{**streams, **settings})

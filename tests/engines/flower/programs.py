@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,8 +15,8 @@ import potluck
 from potluck.engines.flower.files import read_federation, read_participant
 from potluck.engines.flower.processes import free_port
 from potluck.history import Row
+from tests.cli.commands import COMMAND, heed_interrupts
 
-POTLUCK = str(Path(sys.executable).with_name("potluck"))
 ROOT = Path(__file__).parents[3]
 THINGS = "tests.engines.flower.things"
 PLAN = '{ optimizer = "sgd", lr = 0.05, momentum = 0.9, epochs = 2, batch_size = 8 }'
@@ -150,13 +149,14 @@ class Site:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [POTLUCK, *map(str, arguments)],
+                [str(COMMAND), *map(str, arguments)],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=heed_interrupts,
             )
 
 
