@@ -6,6 +6,7 @@ participant. Everything that cannot be stacked is answered alone, as the serial 
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections import defaultdict
@@ -184,6 +185,10 @@ class Batched(LocalEngine):
             return [*self._answer_some(stacks[:half]), *self._answer_some(stacks[half:])]
         stack = stacks[0]
         if len(stack.jobs) == 1:
+            error.add_note(
+                f"The network of {stack.jobs[0].owner} does not fit into what is free of the memory of {self.device}, "
+                f"even alone. Smaller batches would help, and so would ending what else has taken memory there."
+            )
             raise error
         log.warning("%d networks do not fit into memory at once; going on with half as many.", len(stack.jobs))
         first, second = stack.halves()
@@ -191,8 +196,9 @@ class Batched(LocalEngine):
         return [[*self._answer_some([first])[0], *self._answer_some([second])[0]]]
 
     def _free(self) -> None:
-        """Gives up the stacks that are kept."""
+        """Gives up the stacks that are kept, and what a step that was broken off has left behind."""
         self._trainings.clear()
+        gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 

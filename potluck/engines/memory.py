@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import traceback
 from functools import cache
 
 import torch
@@ -42,8 +41,11 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def let_go(error: BaseException) -> None:
-    """Empties the frames that an error came through: they would keep what there was no room for."""
+    """Drops the frames that an error came through: they keep what there was no room for, until garbage is collected.
+
+    Emptying them would not do: a frame keeps its function, and a function all that it closes over.
+    """
     at: BaseException | None = error
     while at is not None:
-        traceback.clear_frames(at.__traceback__)
+        at.__traceback__ = None
         at = at.__context__

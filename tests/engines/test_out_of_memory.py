@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import pytest
@@ -44,8 +45,35 @@ def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
         raise torch.OutOfMemoryError("no memory at all")
 
     monkeypatch.setattr(Training, "load", no_memory)
-    with pytest.raises(torch.OutOfMemoryError, match="at all"):
+    with pytest.raises(torch.OutOfMemoryError, match="at all") as raised:
         Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20)))
+    assert "does not fit" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("at", ["Net", "advance"])
+def test_a_step_that_was_broken_off_leaves_nothing_in_the_way(monkeypatch, at):
+    """Neither in the frames of the error nor in circles, for which Python would look much later."""
+    begin, live = Training.__init__, []
+
+    def begins(self, *args):
+        live.append(sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects()))
+        begin(self, *args)
+
+    def no_memory(*args):
+        raise torch.OutOfMemoryError("no memory for a step")
+
+    monkeypatch.setattr(Training, "__init__", begins)
+    monkeypatch.setattr(f"potluck.engines.training.{at}", no_memory)
+    work = jobs(REQUESTS["cross entropy"], sizes=(20,) * 8)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match="for a step"):
+            Batched(CPU).answer(work)
+    finally:
+        gc.enable()
+    assert len(live) == 4, "8, 4, 2 and 1 at once"
+    assert len(set(live)) == 1
 
 
 def test_memory_that_runs_out_when_results_are_written_does_not_train_anybody_twice(monkeypatch):
