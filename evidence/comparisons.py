@@ -95,7 +95,8 @@ def relative(
                     final(outcomes),
                     spread(float(gain.mean()) for gain in found),
                     spread(float(np.median(gain)) for gain in found),
-                    f"{100 * min(gain.min() for gain in found):.0f} … {100 * max(gain.max() for gain in found):.0f}",
+                    f"{round(100 * min(gain.min() for gain in found))} … "  # not -0
+                    f"{round(100 * max(gain.max() for gain in found))}",
                     spread((float((gain > 0).mean()) for gain in found), digits=0),
                     published.get(name, "–"),
                     seeds(outcomes),
