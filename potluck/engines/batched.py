@@ -196,7 +196,7 @@ class Batched(LocalEngine):
         return [[*self._answer_some([first])[0], *self._answer_some([second])[0]]]
 
     def _free(self) -> None:
-        """Gives up the stacks that are kept, and what a step that was broken off has left behind."""
+        """Gives up the stacks that are kept, and what networks have left in circles."""
         self._trainings.clear()
         gc.collect()
         if self.device.type == "cuda":

@@ -41,7 +41,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def let_go(error: BaseException) -> None:
-    """Drops the frames that an error came through: they keep what there was no room for, until garbage is collected.
+    """Drops the frames that an error came through: they would keep what there was no room for.
 
     Emptying them would not do: a frame keeps its function, and a function all that it closes over.
     """

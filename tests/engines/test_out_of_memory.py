@@ -52,7 +52,7 @@ def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
 
 @pytest.mark.parametrize("at", ["Net", "advance"])
 def test_a_step_that_was_broken_off_leaves_nothing_in_the_way(monkeypatch, at):
-    """Neither in the frames of the error nor in circles, for which Python would look much later."""
+    """Neither in the frames of the error nor in circles, as a network may make them: Python looks for these later."""
     begin, live = Training.__init__, []
 
     def begins(self, *args):
@@ -60,6 +60,8 @@ def test_a_step_that_was_broken_off_leaves_nothing_in_the_way(monkeypatch, at):
         begin(self, *args)
 
     def no_memory(*args):
+        circle = [args]
+        circle.append(circle)
         raise torch.OutOfMemoryError("no memory for a step")
 
     monkeypatch.setattr(Training, "__init__", begins)
