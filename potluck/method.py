@@ -151,9 +151,10 @@ class Method(Settings):
         marked = [n for kind in reversed(cls.__mro__) for n, half in vars(kind).items() if hasattr(half, "contract")]
         return [name for name in dict.fromkeys(marked) if hasattr(getattr(cls, name), "contract")]
 
-    def described_exchanges(self) -> dict[str, str]:
+    @classmethod
+    def described_exchanges(cls) -> dict[str, str]:
         """What a participant sends in each exchange, in words, in the order of the exchanges."""
-        return {name: self.sends.get(name, "the method does not say what") for name in self.exchanges()}
+        return {name: cls.sends.get(name, "the method does not say what") for name in cls.exchanges()}
 
     def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Form]]:
         """The server's half of an exchange, and the form its answers must have."""

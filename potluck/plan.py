@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import ConfigDict, Field, ImportString, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
+from potluck.registry import import_object
 from potluck.settings import Settings
 
-Imported = ImportString[Callable[..., Any]]
+
+def _named(given: Any) -> Any:
+    return import_object(given) if isinstance(given, str) else given
+
+
+def _name(function: Any) -> Any:
+    named = hasattr(function, "__module__") and hasattr(function, "__qualname__")
+    return f"{function.__module__}:{function.__qualname__}" if named else function
+
+
+Imported = Annotated[Callable[..., Any], BeforeValidator(_named), PlainSerializer(_name, when_used="json")]
 """A callable named as ``"package.module:name"``."""
 
 Schedule = Callable[[float, int], float]

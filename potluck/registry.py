@@ -9,11 +9,31 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from typing import Any
 
 from potluck.errors import SettingsError, nearest
+
+_ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def importing_only(allowed: Collection[str]) -> Iterator[None]:
+    """Inside, nothing is imported by a name that is not one of these, letter by letter: others chose the names."""
+    token = _ALLOWED.set(allowed)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def _check_allowed(name: str) -> None:
+    allowed = _ALLOWED.get()
+    if allowed is not None and name not in allowed:
+        raise SettingsError(f"{name!r} is code that is not allowed to be imported here.")
 
 
 def import_object(path: str) -> Any:
@@ -21,6 +41,7 @@ def import_object(path: str) -> Any:
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:
         raise SettingsError(f"{path!r} does not name an object; expected 'package.module:name'.")
+    _check_allowed(path)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -52,6 +73,7 @@ class Registry(Mapping[str, Any]):
             return self._builtin[_key(name)][1]
         for point in self._announced():
             if _key(point.name) == _key(name):
+                _check_allowed(name)
                 return point.load()
         raise SettingsError(f"There is no {self.kind.removesuffix('s')} {name!r}.{nearest(name, self)}")
 
@@ -64,6 +86,10 @@ class Registry(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(_key(name) == _key(known) for known in self)
+
+    def builtin(self, name: str) -> bool:
+        """Whether this is a name of Potluck's own: nothing is imported by it."""
+        return _key(name) in self._builtin
 
     def _announced(self) -> Any:
         return entry_points(group=f"potluck.{self.kind}")

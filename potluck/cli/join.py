@@ -84,7 +84,7 @@ class Consent:
     def __init__(self, console: Console, state: Path, yes: bool, own_public: bool) -> None:
         self._console, self._path, self._yes, self._own_public = console, state / "consent.json", yes, own_public
 
-    def __call__(self, invitation: Invitation, method: Method) -> str | None:
+    def __call__(self, invitation: Invitation, method: type[Method]) -> str | None:
         from potluck.engines.flower.terms import consent_text
 
         text = consent_text(invitation, method, self._own_public)

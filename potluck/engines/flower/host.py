@@ -34,7 +34,7 @@ from potluck.engines.flower.letters import (
     read_request,
 )
 from potluck.engines.flower.shown import Copies
-from potluck.engines.flower.terms import method_of
+from potluck.engines.flower.terms import method_named, method_of
 from potluck.engines.local import Arrival, LocalEngine
 from potluck.errors import PayloadError, PotluckError
 from potluck.method import Method
@@ -47,7 +47,7 @@ from potluck.seating import Seats, Shown
 
 log = logging.getLogger(__name__)
 
-Consent = Callable[[Invitation, Method], str | None]
+Consent = Callable[[Invitation, type[Method]], str | None]
 """Asks the participant's owner: None for yes, or why not."""
 
 
@@ -125,11 +125,10 @@ class Host:
                     f"{PROTOCOL} (potluck {potluck.__version__}); install the same version on both sides"
                 )
             if invitation != self._invitation:
-                method = method_of(invitation, self._allowed)
-                refused = self._consent(invitation, method)
+                refused = self._consent(invitation, method_named(invitation, self._allowed))
                 if refused is not None:
                     raise PotluckError(refused)
-                self._take_seat(invitation, method)
+                self._take_seat(invitation, method_of(invitation, self._allowed))
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
             return Declined(name=name, reason=str(error)[:10_000]).letter()

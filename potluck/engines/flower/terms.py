@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
 
 import potluck
 from potluck.engines.flower.letters import Invitation
 from potluck.errors import PotluckError, SettingsError
 from potluck.method import Method
 from potluck.methods import METHODS
-
-_CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+from potluck.models import MODELS
+from potluck.registry import importing_only
 
 
 def settings_of(method: Method) -> dict[str, Any]:
@@ -27,17 +28,42 @@ def _no_code(value: Any) -> Any:
     )
 
 
-def method_of(invitation: Invitation, allowed: tuple[str, ...] = ()) -> Method:
-    """The method that an invitation names, if it is the same here.
+def method_named(invitation: Invitation, allowed: Collection[str] = ()) -> type[Method]:
+    """The kind of method that an invitation names, whose settings are not looked at yet but for the names in them.
 
-    A server must not choose what is imported on a participant's machine: what it names as code must be in ``allowed``.
+    A server must not choose what is imported on a participant's machine. A name is potluck's own, or one of the
+    choices that the method's settings list, or stands letter by letter in ``allowed``; else it is declined. Which names
+    a setting would import is not guessed from how they look.
     """
-    named = [invitation.method, *_texts(invitation.settings)]
-    for text in named:
-        if _CODE.fullmatch(text) and text not in allowed:
-            raise PotluckError(f"the server names {text!r}, which is code; add it to `allow` if you trust it")
+    own = METHODS.builtin(invitation.method)
+    if not own:
+        _check_name(invitation.method, allowed)
+    with importing_only(allowed):
+        kind = METHODS[invitation.method]
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise PotluckError(f"the server names {invitation.method!r}, which is no method")
+    known = {*allowed, *_words(kind)}
+    for value in invitation.settings.values():
+        for text in _texts(value):
+            if not (own and MODELS.builtin(text)):
+                _check_name(text, known)
+    return kind
+
+
+def _check_name(name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise PotluckError(
+            f"the server names {name[:200]!r}, which is not potluck's own; if it is code that you trust, add it to "
+            f"`allow`"
+        )
+
+
+def method_of(invitation: Invitation, allowed: Collection[str] = ()) -> Method:
+    """The method that an invitation names, with its settings, if it is the same here."""
+    kind = method_named(invitation, allowed)
     try:
-        method: Method = METHODS[invitation.method](**invitation.settings)
+        with importing_only(allowed):
+            method = kind(**invitation.settings)
     except PotluckError as error:
         raise PotluckError(
             f"the server's {invitation.method} (potluck {invitation.potluck}) is not the one here "
@@ -53,12 +79,12 @@ def method_of(invitation: Invitation, allowed: tuple[str, ...] = ()) -> Method:
     return method
 
 
-def consent_text(invitation: Invitation, method: Method, own_public: bool) -> str:
+def consent_text(invitation: Invitation, method: type[Method], own_public: bool) -> str:
     """What a participant's owner agrees to."""
     settings = ", ".join(f"{name}={value!r}" for name, value in invitation.settings.items())
     sent = method.described_exchanges()
     lines = [
-        f"The server asks you to take part in {type(method).__name__} ({settings}), {invitation.rounds} rounds.",
+        f"The server asks you to take part in {method.__name__} ({settings}), {invitation.rounds} rounds.",
         "",
         "Your machine will send:",
         "- its name, the labels it tells apart, and the shape of its inputs, at joining",
@@ -85,3 +111,16 @@ def _texts(content: Any) -> Iterator[str]:
     elif isinstance(content, dict | list):
         for item in [*content, *content.values()] if isinstance(content, dict) else content:
             yield from _texts(item)
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """What settings of a type may say without naming code: the names of settings, and listed choices."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, setting in annotation.model_fields.items():
+            yield name
+            yield from _words(setting.annotation)
+    elif get_origin(annotation) is Literal:
+        yield from (choice for choice in get_args(annotation) if isinstance(choice, str))
+    else:
+        for part in get_args(annotation):
+            yield from _words(part)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.metadata import EntryPoint
+from typing import Any
+
 import pytest
 import torch
+from pydantic import Field, ImportString
 
 import potluck
+from potluck import registry
 from potluck.engines.flower.letters import Evaluate, Letter, PublicData, Work, read_answer, read_request
 from potluck.engines.flower.shown import to_payload
-from potluck.engines.flower.terms import consent_text
+from potluck.engines.flower.terms import consent_text, settings_of
 from potluck.errors import PayloadError, PotluckError
-from potluck.methods import METHODS, CoFED, FedAvg, Local
+from potluck.methods import METHODS, MHAT, CoFED, FedAvg, Local
 from potluck.payload import Payload
 from tests.engines.flower.fakes import host, invitation, shown_of
 from tests.engines.flower.things import mlp
@@ -45,15 +51,91 @@ def test_another_protocol_is_declined(tmp_path):
     [
         ({"settings": {"alhpa": 1}}, "is not the one here"),
         ({"settings": {"alpha": 0.5}}, "the settings of CoFED differ"),
-        ({"method": "Unheard"}, "is not the one here"),
-        ({"method": "os:system"}, "'os:system', which is code"),
-        ({"method": "MHAT", "settings": {"auxiliary": "shutil:rmtree"}}, "'shutil:rmtree', which is code"),
+        ({"method": "Unheard"}, "'Unheard', which is not potluck's own"),
     ],
 )
 def test_terms_that_differ_are_declined(change, why, tmp_path):
     answer = host(participant(), tmp_path).answer(invitation(CoFED(), **change).letter())
     assert answer.head["kind"] == "declined"
     assert why in answer.head["reason"]
+
+
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    """Modules that leave a mark when they are imported; and a package that announces one of them as a method."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    for name in ("evilmod", "évil", "mlp", "sgd"):
+        text = f"open({str(marks / name)!r}, 'w')\nfrom potluck.methods import Local\nx = lambda progress, round: 1.0\n"
+        (modules / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(modules)
+    points = [EntryPoint("Announced", "evilmod:Local", "potluck.methods")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [p for p in points if p.group == group])
+    yield marks
+    for name in ("evilmod", "évil", "mlp", "sgd"):
+        sys.modules.pop(name, None)
+
+
+class Loose(Local):
+    """A participant's own method, with settings that pydantic imports, and that hold lists and tables."""
+
+    hooks: list[ImportString[Any]] = Field(default_factory=list)
+    table: dict[str, ImportString[Any]] = Field(default_factory=dict)
+
+
+LOOSE = f"{__name__}:Loose"
+FORMS = {
+    "method": ("evilmod:x", {}),
+    "method, with a number": ("evilmod:1", {}),
+    "method, not ascii": ("évil:x", {}),
+    "method, announced by a package": ("announced", {}),
+    "method, in a longer path": ("evilmod:x.__class__", {}),
+    "model": ("MHAT", {"auxiliary": "evilmod:x"}),
+    "model, not ascii": ("MHAT", {"auxiliary": "évil:x"}),
+    "plan, by dots": ("MHAT", {"server_plan": {"schedule": "evilmod.x"}}),
+    "plan, module alone": ("MHAT", {"server_plan": {"schedule": "evilmod"}}),
+    "plan, by colon": ("MHAT", {"server_plan": {"optimizer": "evilmod:x"}}),
+    "plan, with a space": ("MHAT", {"server_plan": {"transform": " evilmod:x"}}),
+    "plan, a model's name": ("MHAT", {"server_plan": {"augment": "mlp"}}),
+    "plan, another setting's choice": ("MHAT", {"server_plan": {"schedule": "sgd"}}),
+    "a model's name, to another's method": (LOOSE, {"hooks": ["mlp"]}),
+    "a list": (LOOSE, {"hooks": ["evilmod.x"]}),
+    "a table": (LOOSE, {"table": {"one": "evilmod:x"}}),
+}
+
+
+@pytest.mark.parametrize(("method", "settings"), FORMS.values(), ids=FORMS)
+def test_what_a_server_names_is_not_imported(method, settings, tmp_path, evil):
+    asked = []
+    own = host(participant(), tmp_path, allowed=(LOOSE,), consent=lambda *terms: asked.append(terms))
+    answer = own.answer(invitation(CoFED(), method=method, settings=settings).letter())
+    assert answer.head["kind"] == "declined"
+    assert list(evil.iterdir()) == []
+
+
+def test_what_the_owner_lists_is_imported_after_consent(tmp_path, evil):
+    settings = settings_of(MHAT()) | {"server_plan": settings_of(MHAT())["server_plan"] | {"schedule": "evilmod:x"}}
+    asked = invitation(CoFED(), method="MHAT", settings=settings, public=PUBLIC).letter()
+
+    def consent(answer):
+        def ask(invitation, method):
+            assert method is MHAT
+            assert list(evil.iterdir()) == []
+            return answer
+
+        return ask
+
+    refusing = host(participant(), tmp_path, allowed=("evilmod:x",), consent=consent("no"))
+    assert refusing.answer(asked).head["reason"] == "no"
+    assert list(evil.iterdir()) == []
+    for near in ("evilmod:X", "evilmod", "evilmod:x ", "evilmod.x", "*"):
+        assert host(participant(), tmp_path, allowed=(near,)).answer(asked).head["kind"] == "declined"
+        assert list(evil.iterdir()) == []
+    agreeing = host(participant(), tmp_path, allowed=("evilmod:x",), consent=consent(None))
+    agreeing.answer(asked)
+    assert [mark.name for mark in evil.iterdir()] == ["evilmod"]
 
 
 def test_nothing_is_told_without_consent(tmp_path):
@@ -171,15 +253,15 @@ def test_another_model_does_not_take_up_what_was_kept(tmp_path):
 
 def test_every_method_says_what_it_sends():
     for name in METHODS:
-        method = METHODS[name]()
-        text = consent_text(invitation(method), method, own_public=True)
+        method = METHODS[name]
+        text = consent_text(invitation(method()), method, own_public=True)
         assert "the method does not say what" not in text, name
         assert set(method.exchanges()) == set(method.described_exchanges())
 
 
 def test_weights_stay_only_where_they_do():
-    assert "and so do its weights" in consent_text(invitation(CoFED()), CoFED(), own_public=False)
-    assert "so do its weights" not in consent_text(invitation(FedAvg()), FedAvg(), own_public=False)
+    assert "and so do its weights" in consent_text(invitation(CoFED()), CoFED, own_public=False)
+    assert "so do its weights" not in consent_text(invitation(FedAvg()), FedAvg, own_public=False)
 
 
 @pytest.mark.parametrize(
