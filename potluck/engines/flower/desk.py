@@ -66,10 +66,13 @@ class Desk:
         length = int.from_bytes(data[:8], "big")
         return Letter.unpacked(data[8 : 8 + length], data[8 + length :])
 
+    def follows(self, stage: Stage, round: int, step: int) -> bool:
+        """Whether a step was asked for before, or is the next one. Kept steps have no gaps."""
+        return step == 0 or (self._stage(stage, round) / f"{step - 1}.request").exists()
+
     def requests(self, stage: Stage, round: int, count: int) -> list[bytes]:
-        """The bodies of the first few requests of a stage, as far as they are here."""
-        paths = [self._stage(stage, round) / f"{step}.request" for step in range(count)]
-        return [path.read_bytes() for path in paths if path.exists()]
+        """The bodies of the first few requests of a stage, which must be here."""
+        return [(self._stage(stage, round) / f"{step}.request").read_bytes() for step in range(count)]
 
     def _stage(self, stage: Stage, round: int) -> Path:
         return self._letters / f"{round:08d}-{stage}"

@@ -171,6 +171,11 @@ class Host:
 
     def _worked(self, asked: Work, body: bytes) -> Letter:
         desk = self._seated()
+        if not desk.follows(asked.stage, asked.round, asked.step):
+            raise PayloadError(
+                f"step {asked.step} of {asked.stage} {asked.round} is asked for, and step {asked.step - 1} was not "
+                f"answered here"
+            )
         kept = desk.answered(asked.stage, asked.round, asked.step, body)
         if kept is not None:
             log.info("Answered again from what was kept: %s %d, step %d", asked.stage, asked.round, asked.step)
@@ -194,8 +199,6 @@ class Host:
         """To the state before the stage, and from there again to the step before the one asked for."""
         desk, me = self._seated(), self.participant
         requests = desk.requests(asked.stage, asked.round, asked.step)
-        if len(requests) < asked.step:
-            raise PayloadError(f"{asked.stage} {asked.round} was begun elsewhere: step {asked.step} cannot be next")
         self._close()
         if asked.stage == "join":
             self._join(me)

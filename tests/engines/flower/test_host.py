@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -230,6 +231,22 @@ def test_more_rounds_than_were_agreed_to_are_refused(tmp_path):
     found.answer(work("join", 0, 0))
     assert found.answer(work("round", 9, 0)).head["kind"] == "end"
     assert found.answer(work("round", 10, 0)).head["kind"] == "failed"
+
+
+def test_a_step_beyond_the_next_one_is_refused_and_costs_nothing(tmp_path, caplog):
+    found = invited(tmp_path, FedAvg())
+    join(found)
+    sent = found.answer(work("round", 1, 0))
+    tracemalloc.start()
+    for step in (2**40, 2**22, 3, 2):
+        assert found.answer(work("round", 1, step)).head["kind"] == "failed"
+        assert f"step {step} of round 1 is asked for, and step {step - 1} was not answered" in caplog.text
+    assert found.answer(work("round", 2, 1)).head["kind"] == "failed"
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+    assert found.answer(work("round", 1, 0)) == sent
+    start = Payload.from_bytes(sent.body)
+    assert found.answer(work("round", 1, 1, Payload(start.tensors))).head["kind"] == "end"
 
 
 def test_evaluation_ends_a_half_that_nobody_waits_for(tmp_path):
