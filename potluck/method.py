@@ -129,6 +129,9 @@ class Method(Settings):
     """Whether optimizers remember across trainings, unless the federation says otherwise."""
     sends: ClassVar[Mapping[str, str]] = {}
     """What a participant sends in each exchange, in words: its owner reads them before it joins others elsewhere."""
+    notes: ClassVar[Mapping[str, type]] = {}
+    """What a participant's half may note in the history, and of which type: bool, int, float or str. Over a network
+    nothing else is read."""
     late_joining: ClassVar[bool] = False
     """Whether someone may still join when others have: its server's half adds to what it knows of those."""
 

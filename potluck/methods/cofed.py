@@ -39,6 +39,7 @@ class CoFED(Method):
         "labels": "the labels it tells apart, once",
         "votes": "for each public sample the label that its model gives it, or none",
     }
+    notes: ClassVar[Mapping[str, type]] = {"received": int, "weighted": bool}
 
     alpha: float = Field(0.3, ge=0, le=1)
     margin: float = Field(0.0, ge=0, lt=1)

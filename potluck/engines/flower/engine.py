@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from potluck.engines.flower.letters import Answer, AtExchange, Ended, Evaluate, Failed, Letter, Measured, Work
+from potluck.engines.flower.letters import Answer, AtExchange, Ended, Evaluate, Failed, Letter, Measured, Note, Work
 from potluck.engines.flower.post import Failure, Post
 from potluck.engines.local import Arrival
 from potluck.engines.serial import Serial
@@ -22,9 +22,6 @@ from potluck.requests import Exchange
 from potluck.samples import Samples
 
 log = logging.getLogger(__name__)
-
-MEASURED = {*NOTHING, "round", "participant", "bytes_up", "bytes_down", "seconds", "took_part", "refused"}
-"""What a participant's notes may not be called: the server measures these."""
 
 
 class TooFewError(PotluckError):
@@ -57,6 +54,7 @@ class Flower(Serial):
         self._rules = rules or Rules()
         self._tell = tell
         self._at: dict[str, Work] = {}
+        self._notes: Mapping[str, type] = {}
         self._metrics: dict[str, Metrics] = {}
         self._gone: set[str] = set()
         self._lost: set[str] = set()
@@ -69,7 +67,7 @@ class Flower(Serial):
         self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool
     ) -> Iterator[Arrival]:
         """Begins a stage at each participant. Whoever did not answer the last time is asked only if it is there."""
-        self._at, self._lost = {}, set()
+        self._at, self._lost, self._notes = {}, set(), method.notes
         for participant in participants:
             number = participant.round if stage == "round" else 0
             self._at[participant.name] = Work.model_validate({"stage": stage, "round": number, "step": 0})
@@ -146,8 +144,8 @@ class Flower(Serial):
         self._gone.discard(name)
         guest = self._post.guests[name]
         if isinstance(answer, Ended):
-            if taken := sorted(MEASURED & set(answer.notes)):
-                return self._failed(name, f"it notes {taken[0]!r}, which the server measures")
+            if wrong := _undeclared(answer.notes, self._notes):
+                return self._failed(name, wrong)
             if answer.stage == "round":
                 self._metrics[name] = answer.metrics if set(answer.metrics) == set(NOTHING) else dict(NOTHING)
             received, guest.bytes_public = guest.bytes_public, 0
@@ -167,3 +165,14 @@ class Flower(Serial):
         self._tell(f"goes on without {name}: {why}")
         self._check_minimum()
         return Arrival(name, failed=why)
+
+
+def _undeclared(notes: Mapping[str, Note], declared: Mapping[str, type]) -> str | None:
+    """What is wrong with notes that must be those which the method declares; None if nothing is."""
+    for name, value in notes.items():
+        if name not in declared:
+            return f"it notes {name!r}, which the method does not declare (`notes`)"
+        kinds = (int, float) if declared[name] is float else (declared[name],)
+        if value is not None and type(value) not in kinds:
+            return f"it notes {name!r} = {value!r}; the method declares {declared[name].__name__}"
+    return None

@@ -278,7 +278,7 @@ class Host:
         return self._desk
 
 
-def _plain(notes: dict[str, object]) -> dict[str, object]:
+def _plain(notes: dict[str, Any]) -> dict[str, Any]:
     """Notes as JSON can hold them: a number that is not finite becomes None, as in the history."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in notes.items()}
     return {name: None if isinstance(v, float) and not np.isfinite(v) else v for name, v in plain.items()}

@@ -6,8 +6,9 @@ The body is a payload as safetensors. Whatever comes from the other side is read
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Never, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -25,6 +26,8 @@ Stage = Literal["join", "round"]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
+Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None
+Notes = Annotated[dict[Name, Note], Field(max_length=64)]
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,24 @@ class Letter:
         if len(head) > HEAD_LIMIT:
             raise PayloadError(f"the head of a letter has {len(head)} bytes; the limit is {HEAD_LIMIT}")
         try:
-            found = json.loads(head)
+            found = json.loads(head, parse_constant=_not_json, parse_float=_finite)
+            json.dumps(found, ensure_ascii=False).encode()  # half a character is no text, and could not be written
         except (ValueError, RecursionError) as error:
             raise PayloadError(f"the head of a letter is damaged: {error}") from error
         if not isinstance(found, dict):
             raise PayloadError(f"the head of a letter is a {type(found).__name__}; expected names and values")
         return Letter(found, body)
+
+
+def _not_json(name: str) -> Never:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:50]} is too large a number")
+    return number
 
 
 class Head(BaseModel):
@@ -154,7 +169,7 @@ class Ended(Head):
     stage: Stage
     round: Number
     step: Number
-    notes: dict[str, Any]
+    notes: Notes
     metrics: dict[str, Metric | None]
     seconds: Seconds
 

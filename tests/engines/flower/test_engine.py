@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -254,18 +256,77 @@ def test_a_letter_that_is_not_what_was_asked_for_is_refused(change, why, tmp_pat
     assert rows[0]["refused"] is rows[2]["refused"] is None
 
 
-def test_notes_cannot_pose_as_what_the_server_measures(tmp_path):
-    federation, grid = table(Local(), tmp_path)
+class Noting(Local):
+    """Local, with a note of each kind."""
+
+    notes: ClassVar[Mapping[str, type]] = {"count": int, "share": float, "word": str, "yes": bool, "nothing": float}
+
+    def round(self, me):
+        yield from super().round(me)
+        return {"count": 3, "share": 0.5, "word": "é", "yes": True, "nothing": float("nan")}
+
+
+def noting(tmp_path, change):
+    """A federation whose p0 notes what ``change`` makes of the JSON text of its notes, in rounds."""
+    hosts = [host(p, tmp_path, allowed=(f"{__name__}:Noting",)) for p in people(Local())]
+    grid = FakeGrid(hosts)
+    invite = invitation(Noting(), method=f"{__name__}:Noting")
+    federation = served(grid, Noting(), ["p0", "p1", "p2"], invite=invite)
+    federation.run(0)
     honest = grid.hosts[100]
 
     class Liar:
         def answer(self, letter):
             answer = honest.answer(letter)
-            notes = {"notes": {"accuracy": 1.0}} if answer.head["kind"] == "end" and letter.head["round"] else {}
-            return Letter({**answer.head, **notes}, answer.body)
+            if answer.head["kind"] != "end":
+                return answer
+            told = json.dumps({**answer.head, "notes": "NOTES"})
+            text = told.replace('"NOTES"', change(json.dumps(answer.head["notes"])))
+            return SimpleNamespace(packed=text.encode, body=b"")
 
     grid.hosts[100] = Liar()
-    assert federation.run(1).rows()[0]["refused"] == "it notes 'accuracy', which the server measures"
+    return federation
+
+
+def test_notes_that_the_method_declares_come_as_they_are(tmp_path):
+    rows = noting(tmp_path, lambda text: text).run(1, run_dir=tmp_path / "run").rows()
+    serial = potluck.Federation(people(Local()), Noting(), seed=3, engine="serial").run(1).rows()
+    assert [row["refused"] for row in rows] == [None] * 3
+    for row, other in zip(rows, serial, strict=True):
+        assert {name: row[name] for name in list(Noting.notes)[:4]} == {n: other[n] for n in list(Noting.notes)[:4]}
+        assert row["nothing"] is None
+
+
+@pytest.mark.parametrize(
+    ("notes", "why"),
+    [
+        ('{"accuracy": 1.0}', "it notes 'accuracy', which the method does not declare"),
+        ('{"more": 1}', "it notes 'more', which the method does not declare"),
+        ('{"share": NaN}', "NaN is no number in JSON"),
+        ('{"share": -Infinity}', "-Infinity is no number in JSON"),
+        ('{"share": 1e999}', "1e999 is too large a number"),
+        ('{"share": [[1e999]]}', "1e999 is too large a number"),
+        ('{"share": {"a": 1.0}}', "cannot be read"),
+        ('{"share": [1.0]}', "cannot be read"),
+        ('{"count": 1' + "0" * 400 + "}", "cannot be read"),
+        ('{"count": 1' + "0" * 5000 + "}", "damaged"),
+        ('{"count": 0.5}', "it notes 'count' = 0.5; the method declares int"),
+        ('{"count": true}', "it notes 'count' = True; the method declares int"),
+        ('{"share": "much"}', "it notes 'share' = 'much'; the method declares float"),
+        ('{"word": "\\ud800"}', "damaged"),
+        ('{"word": "' + "x" * 201 + '"}', "cannot be read"),
+        ("{" + ", ".join(f'"{number}": 1' for number in range(65)) + "}", "cannot be read"),
+        ('["count"]', "cannot be read"),
+        ("null", "cannot be read"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_other_notes_cost_a_participant_its_round_and_nobody_else(notes, why, tmp_path):
+    rows = noting(tmp_path, lambda text: notes).run(2, run_dir=tmp_path / "run").rows()
+    assert [(row["round"], row["participant"]) for row in rows if row["refused"]] == [(1, "p0"), (2, "p0")]
+    assert why in rows[0]["refused"]
+    assert not {"share", "word", "more"} & set(rows[0])
+    assert rows[0]["accuracy"] is None
 
 
 def test_credibility_is_the_servers_setting(tmp_path):
