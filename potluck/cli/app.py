@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
@@ -17,7 +16,8 @@ from potluck.errors import PotluckError
 class Plainly(TyperGroup):
     """A traceback is for bugs: what a user can mend is said in words."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    # typer 0.26 and newer bring click inside: no name of that type is right for all versions.
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except PotluckError as error:

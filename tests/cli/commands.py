@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from click.testing import Result
 from typer.testing import CliRunner
 
 from potluck.cli import app
@@ -22,7 +21,7 @@ heed_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 """For a process that was just started: as from a terminal, Ctrl-C reaches it even where tests ignore it."""
 
 
-def potluck(*arguments: Any, fails: int = 0) -> Result:
+def potluck(*arguments: Any, fails: int = 0) -> Any:
     """Runs a command and checks its exit code."""
     given = [str(argument) for argument in arguments]
     result = CliRunner().invoke(app, given, env={"COLUMNS": "80"}, prog_name="potluck")
