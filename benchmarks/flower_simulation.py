@@ -2,7 +2,7 @@
 
     python -m benchmarks.flower_simulation
 
-Needs potluck[simulation]. Participants train a small network on a share of generated data; FedAvg.
+Needs the extra `simulation`. Participants train a small network on a share of generated data; FedAvg.
 """
 
 from __future__ import annotations

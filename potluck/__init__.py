@@ -24,7 +24,7 @@ from potluck.samples import Samples
 from potluck.tuning import choose_plan, grid
 
 try:
-    __version__ = version("potluck")
+    __version__ = version("potluck-fl")
 except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
 

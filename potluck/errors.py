@@ -41,3 +41,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
     hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
     return f"{hint} Known: {', '.join(choices[:MANY]) or 'none'}{', …' if len(choices) > MANY else ''}."
+
+
+def how_to_install(extra: str) -> str:
+    """Ends an error message about something that an extra brings. The index's `potluck` is another project."""
+    return f"pip install '.[{extra}]' in Potluck's folder."

@@ -11,6 +11,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+FOLDERS = ("potluck", "docs", "examples", "benchmarks", "evidence")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -22,7 +23,7 @@ def imported(code: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield node.module or ""
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from (name.value for name in node.args if isinstance(name, ast.Constant))
+            yield from (str(name.value) for name in node.args if isinstance(name, ast.Constant))
 
 
 def normalized(distribution: str) -> str:
@@ -49,3 +50,13 @@ def test_every_distribution_that_is_imported_is_declared_and_no_other():
     known = packages_distributions()
     assert not modules - known.keys(), "not installed here, so nobody can say which distribution brings it"
     assert {normalized(name) for module in modules for name in known[module]} == asked
+
+
+def test_nothing_installs_another_projects_distribution():
+    """The name `potluck` on the package index is not this project's."""
+    assert PROJECT["name"] == "potluck-fl"
+    texts = [
+        path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml")
+    ]
+    for path in (*texts, *(ROOT / "deploy").iterdir(), *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "pyproject.toml"):
+        assert not re.search(r"pip install (-\S+ )*['\"]?potluck\b(?!-fl)|potluck\[", path.read_text()), path

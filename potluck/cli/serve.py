@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.screen import messages
-from potluck.errors import PotluckError, SettingsError
+from potluck.errors import PotluckError, SettingsError, how_to_install
 
 
 def serve(
@@ -64,7 +64,7 @@ def need_flower() -> None:
     try:
         import flwr  # noqa: F401
     except ImportError as error:
-        raise SettingsError("A real federation needs Flower: pip install 'potluck[flower]'.") from error
+        raise SettingsError(f"A real federation needs Flower: {how_to_install('flower')}") from error
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from potluck.data.partition import Partition
 from potluck.data.rows import as_labels
-from potluck.errors import DataError, PotluckError, SettingsError
+from potluck.errors import DataError, PotluckError, SettingsError, how_to_install
 from potluck.labels import LabelSpace, label_space
 
 _PALE, _BLUE, _DARK, _GREY = "#d6e6f4", "#4a98c9", "#12447a", "#eeeeee"
@@ -60,7 +60,7 @@ def _draw(held: Holdings, own: NDArray[Any]) -> Any:
         from matplotlib.colors import LinearSegmentedColormap, ListedColormap
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise PotluckError("Pictures need matplotlib: pip install potluck[plots]") from error
+        raise PotluckError(f"Pictures need matplotlib: {how_to_install('plots')}") from error
 
     people, kinds = held.counts.shape
     wide, high = max(0.15, min(9 / people, 0.9)), max(0.2, min(5 / kinds, 0.45))  # inches of a tile

@@ -20,13 +20,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
-from potluck.errors import ModelError, SettingsError
+from potluck.errors import ModelError, SettingsError, how_to_install
 
 Rows = NDArray[np.float64]
 
 
 def additive(classes: int, splines: int = 10, lam: float = 0.6, ridge: float = 0.1) -> AdditiveClassifier:
-    """A generalized additive model, one of the classifiers of CoFED section 5.7; needs potluck[gam].
+    """A generalized additive model, one of the classifiers of CoFED section 5.7; needs the extra `gam`.
 
     It finds the classes in the data itself, so their number is not used.
     """
@@ -151,4 +151,4 @@ def _pygam() -> Any:
     try:
         return importlib.import_module("pygam")
     except ImportError as error:
-        raise ModelError("Additive models need pygam: pip install potluck[gam]") from error
+        raise ModelError(f"Additive models need pygam: {how_to_install('gam')}") from error

@@ -168,7 +168,7 @@ def write(story: Story, out: Path) -> list[Path]:
 
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
-    packages = ("potluck", "torch", "scikit-learn", "numpy")
+    packages = ("potluck-fl", "torch", "scikit-learn", "numpy")
     return {"python": platform.python_version(), **{package: version(package) for package in packages}}
 
 

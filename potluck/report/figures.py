@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from potluck.errors import PotluckError
+from potluck.errors import PotluckError, how_to_install
 from potluck.report.compared import Compared, overall, spread
 
 PAPER, INK, SOFT, LINE = "#fbfaf7", "#22303a", "#6c7780", "#e4dfd5"
@@ -20,7 +20,7 @@ APART = 0.1  # so that whiskers do not cover each other
 def need_matplotlib() -> None:
     """Says how to get matplotlib where it is missing, before any work is done in vain."""
     if find_spec("matplotlib") is None:
-        raise PotluckError("Pictures need matplotlib, which is not installed: pip install 'potluck[plots]'")
+        raise PotluckError(f"Pictures need matplotlib, which is not installed: {how_to_install('plots')}")
 
 
 def alone_and_together(rows: Sequence[Compared], path: Path, title: str, subtitle: str = "") -> None:

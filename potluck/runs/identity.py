@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from potluck.method import Method
     from potluck.participant import Participant
 
-LIBRARIES = ("potluck", "torch", "numpy", "scikit-learn", "safetensors", "skops")
+LIBRARIES = ("potluck-fl", "torch", "numpy", "scikit-learn", "safetensors", "skops")
 
 
 def settings_of(federation: Federation) -> dict[str, Any]:

@@ -71,5 +71,5 @@ def test_other_kinds_of_file_are_refused(tmp_path):
 
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(PotluckError, match=r"pip install potluck\[plots\]"):
+    with pytest.raises(PotluckError, match=r"pip install '\.\[plots\]'"):
         picture(HELD, Y, tmp_path / "held.png")

@@ -207,7 +207,7 @@ def test_wrong_settings_are_told(settings):
 
 def test_without_pygam_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygam", None)
-    with pytest.raises(ModelError, match=r"pip install potluck\[gam\]"):
+    with pytest.raises(ModelError, match=r"pip install '\.\[gam\]'"):
         additive(3)
     assert len(describe()) == len(MODELS)
 

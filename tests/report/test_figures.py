@@ -34,7 +34,7 @@ def test_the_same_numbers_give_the_same_picture(tmp_path):
 
 def test_without_matplotlib_it_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    with pytest.raises(PotluckError, match=r"pip install 'potluck\[plots\]'"):
+    with pytest.raises(PotluckError, match=r"pip install '\.\[plots\]'"):
         figures.alone_and_together(ROWS, tmp_path / "picture.png", "title")
 
 

@@ -14,7 +14,7 @@ from tests.tables import agree
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs potluck[simulation]"),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `simulation`"),
 ]
 
 
