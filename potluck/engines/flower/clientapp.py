@@ -1,48 +1,42 @@
 """What a participant's SuperNode runs for each message, in the place of Flower's own. Nothing here imports potluck.
 
-Flower has a node run whatever app the server sends. A participant has agreed to one app only, the one that is
-installed with potluck on its own machine: anything else is refused before it is unpacked.
+Flower has a node unpack and run whatever app the server sends. A participant has agreed to one app only, the one that
+is installed with potluck on its own machine: that one is run where it is, if the server's is the same byte for byte.
+Nothing that the server sends is unpacked, and no path is made of what it says.
 """
 
 from __future__ import annotations
 
-import io
-import tomllib
-import zipfile
 from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from flwr.cli.build import build_fab_from_disk
+
 APP = Path(__file__).parent / "app"
 
 
-def check(content: bytes) -> None:
-    """Raises unless an app bundle is potluck's own, file by file."""
-    with zipfile.ZipFile(io.BytesIO(content)) as bundle:
-        for name in bundle.namelist():
-            own = APP / name
-            if name.startswith(".info/"):
-                continue  # Flower's list of checksums
-            if name == "pyproject.toml":
-                theirs, ours = (tomllib.loads(text) for text in (bundle.read(name).decode(), own.read_text()))
-                same = theirs["tool"]["flwr"]["app"]["components"] == ours["tool"]["flwr"]["app"]["components"]
-            else:
-                same = own.is_file() and own.resolve().is_relative_to(APP) and own.read_bytes() == bundle.read(name)
-            if not same:
-                raise PermissionError(f"The server sent an app whose {name} is not potluck's; it was not run.")
+def check(content: bytes, **_: Any) -> None:
+    """Raises unless an app bundle is the one that potluck makes here."""
+    if content != build_fab_from_disk(APP):
+        raise PermissionError(
+            "The server sent an app that is not the one installed here, byte for byte; it was neither unpacked nor "
+            "run. See that both sides have the same versions of potluck and flwr."
+        )
+
+
+def installed(*_: str) -> Path:
+    """Where the app is, whatever the server calls it."""
+    return APP
 
 
 def main() -> None:
-    """Flower's own work on one message, with the check before anything is unpacked, and half the imports."""
+    """Flower's own work on one message, with the installed app in the place of the server's, and half the imports."""
     runtime: Any = import_module("flwr.supernode.runtime.run_clientapp")
-    install = runtime.install_from_fab
-
-    def checked(content: bytes, *arguments: Any, **settings: Any) -> Any:
-        check(content)
-        return install(content, *arguments, **settings)
-
-    runtime.install_from_fab = checked
+    loading: Any = import_module("flwr.clientapp.utils")
+    runtime.install_from_fab = check
+    runtime.get_project_dir = loading.get_project_dir = installed
     told = ArgumentParser()
     told.add_argument("--runtime-api-address", required=True)
     told.add_argument("--token", required=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from potluck.engines.flower.host import Host
 from potluck.engines.flower.letters import Letter
-from potluck.engines.flower.processes import Program, environment, free_port, only_our_app
+from potluck.engines.flower.processes import HERE, Program, environment, free_port, only_our_app
 from potluck.errors import PayloadError, PotluckError
 from potluck.history import readable_bytes
 
@@ -76,7 +77,7 @@ class Node:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings = environment(home)
         settings["PATH"] = f"{only_our_app(home / 'bin')}:{settings['PATH']}"
-        command = ["flower-supernode", "--superlink", server, "--port", str(free_port())]
+        command = [sys.executable, "-P", str(HERE / "supernode.py"), "--superlink", server, "--port", str(free_port())]
         command += ["--insecure"] if certificates is None else ["--root-certificates", certificates]
         command += [] if key is None else ["--auth-supernode-private-key", key]
         command += ["--node-config", f'potluck-socket="{mailbox.address}"']

@@ -99,7 +99,7 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
         site.join("p0", "p1")
         site.until(lambda: len(list(marks.glob("at-work-*"))) == 2, "both to train")
         for process, command in _processes():
-            if "flower-supernode" in command and str(tmp_path / "keys" / "p1") in command:
+            if "supernode.py" in command and str(tmp_path / "keys" / "p1") in command:
                 os.kill(process, signal.SIGKILL)
         site.kill("p1")
         (marks / "hold").unlink()
@@ -127,7 +127,7 @@ def _environments(folder: Path) -> list[str]:
             settings = path.read_bytes().replace(b"\0", b"\n").decode(errors="replace")
         except OSError:
             continue
-        if ("flower-" in command or "flwr-" in command) and f"FLWR_HOME={folder}" in settings:
+        if ("flower" in command or "flwr-" in command) and f"FLWR_HOME={folder}" in settings:
             found.append(settings)
     assert found
     return found

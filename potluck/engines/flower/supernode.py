@@ -1,0 +1,21 @@
+"""Starts Flower's SuperNode, without a look into what the server sends as an app. Run as a program.
+
+Flower reads an app's settings from its bundle as soon as a run is heard of, before ``clientapp.py`` has checked the
+bundle. Potluck's ClientApp needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def no_settings(content: bytes, run: Any) -> dict[str, Any]:
+    """In the place of the settings in a bundle, which may be anything, of any size once unpacked."""
+    return {}
+
+
+if __name__ == "__main__":
+    node: Any = import_module("flwr.supernode.start_client_internal")
+    node.get_fused_config_from_fab = no_settings
+    import_module("flwr.supernode.cli").flower_supernode()
