@@ -35,7 +35,7 @@ from potluck.participant import Participant
 from potluck.plan import Plan
 from potluck.randomness import derive, seeded
 from potluck.report.demo import Outcome, Story, show, write
-from potluck.report.figures import need_matplotlib
+from potluck.report.figures import NO_MATPLOTLIB, has_matplotlib
 
 EXAMPLES = 3
 """How many images of each digit it knows an office has labelled."""
@@ -123,7 +123,6 @@ def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> Story
     """Plays alone and together with seeds 0, 1, …, prints what came of it, and writes it to the folder ``out``."""
     if seeds < 1:
         raise SettingsError(f"seeds is {seeds}; expected at least 1.")
-    need_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
     console = console or Console()
     began = perf_counter()
@@ -141,6 +140,8 @@ def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> Story
     show(story, console)
     for path in write(story, out):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    if not has_matplotlib():
+        console.print(f"drew no picture. {NO_MATPLOTLIB}", highlight=False, markup=False, soft_wrap=True)
     return story
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from potluck import data
 from potluck.demo import EXAMPLES, GUESTS, invite, play, run_demo
 from potluck.errors import SettingsError
+from potluck.report import figures
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,16 @@ def test_the_page_is_whole_and_needs_nothing_else(played):
     assert "<script" not in text
     for guest in GUESTS:
         assert guest.brings in text
+
+
+def test_without_matplotlib_there_is_all_but_the_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    text = io.StringIO()
+    run_demo(tmp_path, seeds=1, console=Console(file=text, width=80))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "results.json"]
+    assert "<img" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "drew no picture. Pictures need matplotlib" in text.getvalue()
+    assert "pip install '.[plots]'" in text.getvalue()
 
 
 def test_no_seeds_is_said_plainly(tmp_path):

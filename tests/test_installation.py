@@ -1,14 +1,19 @@
-"""What is installed is what is needed: imports are declared."""
+"""What is installed is what is needed: imports are declared, and a wheel works outside of the project's folder."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
+import venv
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("potluck", "docs", "examples", "benchmarks", "evidence")
@@ -60,3 +65,32 @@ def test_nothing_installs_another_projects_distribution():
     ]
     for path in (*texts, *(ROOT / "deploy").iterdir(), *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "pyproject.toml"):
         assert not re.search(r"pip install (-\S+ )*['\"]?potluck\b(?!-fl)|potluck\[", path.read_text()), path
+
+
+@pytest.mark.slow
+def test_a_wheel_works_in_a_fresh_environment(tmp_path):
+    """With the newest versions that the declared ranges allow; only torch is pinned, since a plain one brings CUDA."""
+    source, empty = tmp_path / "source", tmp_path / "empty"
+    shutil.copytree(ROOT / "potluck", source / "potluck", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", PROJECT["readme"], *PROJECT["license-files"]):
+        shutil.copy(ROOT / name, source)
+    empty.mkdir()
+    venv.create(tmp_path / "venv", with_pip=True)
+
+    def run(command: str, *arguments: str | Path) -> str:
+        done = subprocess.run(
+            [tmp_path / "venv" / "bin" / command, *arguments], cwd=empty, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command} {arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    (torch,) = re.findall(r"^torch==.*$", (ROOT / "constraints.txt").read_text(), re.M)
+    run("pip", "install", "--quiet", torch)
+    run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, source)
+    (wheel,) = tmp_path.glob("*.whl")
+    run("pip", "install", "--quiet", wheel)
+    run("pip", "check")
+    assert "demo" in run("potluck", "--help")
+    assert "alone" in run("potluck", "demo")
+    assert (empty / "demo" / "index.html").is_file()
+    assert str(tmp_path / "venv") in run("python", "-c", "import potluck; print(potluck.__file__)")

@@ -16,7 +16,7 @@ from rich.console import Console
 from potluck.history import readable_bytes
 from potluck.report import page
 from potluck.report.compared import Compared, overall, percent, spread
-from potluck.report.figures import alone_and_together
+from potluck.report.figures import alone_and_together, has_matplotlib
 from potluck.report.tables import Table
 
 PICTURE, PAGE, RESULTS = "alone-and-together.png", "index.html", "results.json"
@@ -135,14 +135,15 @@ def show(story: Story, console: Console) -> None:
 
 
 def write(story: Story, out: Path) -> list[Path]:
-    """The picture, the page and the numbers, in a folder. Returns where they are."""
-    files = [out / PAGE, out / PICTURE, out / RESULTS]
-    alone_and_together(story.outcomes, out / PICTURE, story.title, story.subtitle)
+    """The picture, if it can be drawn, the page and the numbers, in a folder. Returns where they are."""
+    pictures = [out / PICTURE] if has_matplotlib() else []
+    for picture in pictures:
+        alone_and_together(story.outcomes, picture, story.title, story.subtitle)
     numbers = json.dumps(story.results(), indent=1, allow_nan=False, ensure_ascii=False)
     (out / RESULTS).write_text(numbers + "\n", encoding="utf-8")
     blocks = [
         *map(page.paragraph, story.sentences),
-        page.picture(out / PICTURE, story.title),
+        *(page.picture(picture, story.title) for picture in pictures),
         page.table(story.table(wide=True)),
         page.paragraph(
             "Accuracy in percent on test images of the digits each one knows; gain in points; mean ± standard "
@@ -163,7 +164,7 @@ def write(story: Story, out: Path) -> list[Path]:
         page.paragraph("Or without any code: potluck new, then potluck run. potluck methods lists what can be played."),
     ]
     (out / PAGE).write_text(page.page("Potluck demo: everyone brings their own model", blocks), encoding="utf-8")
-    return files
+    return [out / PAGE, *pictures, out / RESULTS]
 
 
 def versions() -> dict[str, str]:

@@ -17,10 +17,18 @@ NAME, BRINGS, KNOWS, LEFT, RIGHT, GAIN = 0.03, 0.125, 0.29, 0.42, 0.9, 0.97  # p
 APART = 0.1  # so that whiskers do not cover each other
 
 
+NO_MATPLOTLIB = f"Pictures need matplotlib, which is not installed: {how_to_install('plots')}"
+
+
+def has_matplotlib() -> bool:
+    """Whether a picture can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
 def need_matplotlib() -> None:
     """Says how to get matplotlib where it is missing, before any work is done in vain."""
-    if find_spec("matplotlib") is None:
-        raise PotluckError(f"Pictures need matplotlib, which is not installed: {how_to_install('plots')}")
+    if not has_matplotlib():
+        raise PotluckError(NO_MATPLOTLIB)
 
 
 def alone_and_together(rows: Sequence[Compared], path: Path, title: str, subtitle: str = "") -> None:
