@@ -141,6 +141,13 @@ def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int,
     return _read(earlier[-1], fingerprint) if earlier else None
 
 
+def forget_from(folder: Path, round: int) -> None:
+    """Lets go of the checkpoints of a round and of all after it, the last one first."""
+    for path in reversed(_stored(folder)):
+        if int(path.name.removeprefix("round-")) >= round:
+            shutil.rmtree(path)
+
+
 def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
     try:
         manifest = json.loads((path / "manifest.json").read_text())

@@ -43,14 +43,9 @@ class Desk:
         return None if found is None else found[1]
 
     def keep(self, stage: Stage, round: int, step: int, request: bytes, answer: Letter) -> None:
-        """Keeps what was asked and answered at a step; what was kept of later steps was of another course."""
+        """Keeps what was asked and answered at a step."""
         folder = self._stage(stage, round)
-        if step == 0:
-            shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
-        for later in folder.iterdir():
-            if int(later.name.split(".")[0]) > step:
-                later.unlink()
         _write(folder / f"{step}.request", request)
         head = answer.packed()
         _write(folder / f"{step}.answer", len(head).to_bytes(8, "big") + head + answer.body)
@@ -65,6 +60,21 @@ class Desk:
         data = path.read_bytes()
         length = int.from_bytes(data[:8], "big")
         return Letter.unpacked(data[8 : 8 + length], data[8 + length :])
+
+    def forget_from(self, stage: Stage, round: int, step: int) -> None:
+        """Lets go of all from a step on: what follows from another request is of another course.
+
+        A later request may be equal and its answer not, since it depends on all requests before it. The last goes
+        first, so that whoever is cut off here begins here again.
+        """
+        here = self._stage(stage, round)
+        for later in sorted(self._letters.iterdir(), reverse=True):
+            if later.name > here.name:
+                shutil.rmtree(later)
+        checkpoint.forget_from(self._states, round)
+        for kept in here.glob("*"):
+            if int(kept.name.split(".")[0]) >= step:
+                kept.unlink()
 
     def follows(self, stage: Stage, round: int, step: int) -> bool:
         """Whether a step was asked for before, or is the next one. Kept steps have no gaps."""

@@ -190,6 +190,7 @@ class Host:
         self._latest = asked.round
         if asked.step == 0 or self._live != (asked.stage, asked.round, asked.step - 1):
             self._go_back(asked)
+        desk.forget_from(asked.stage, asked.round, asked.step)
         arrival = self._advance(asked.stage, asked.round, asked.step, body)
         answer = self._letter(asked, arrival)
         desk.keep(asked.stage, asked.round, asked.step, body, answer)

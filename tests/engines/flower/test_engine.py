@@ -356,6 +356,19 @@ def test_whoever_comes_late_joins_later(method, tmp_path):
     assert second[2]["accuracy"] is not None
 
 
+@pytest.mark.parametrize("method", [FedAvg(), CoFED(update_batch_size=16)], ids=lambda method: type(method).__name__)
+def test_a_server_that_begins_again_with_one_more_gets_what_it_would_have_got(method, tmp_path):
+    """It ended in round 1, before its first checkpoint, and joining goes another way now."""
+    own = people(method)
+    public = PUBLIC if method.requires().public != "nothing" else None
+    grid = FakeGrid([host(p, tmp_path, public=lambda seed: potluck.seating.published(PUBLIC)) for p in own])
+    names = [p.name for p in own]
+    del grid.since[100]
+    served(grid, method, names, public=public, wait=0.1).run(1)
+    grid.since[100] = "late"
+    agree(served(grid, method, names, public=public).run(2).rows(), alone(method).rows(), 1e-12)
+
+
 def test_a_latecomer_that_does_not_fit_leaves_no_trace(tmp_path):
     method = FedAvg()
     own = people(method)

@@ -201,6 +201,30 @@ def test_another_reply_is_another_course(tmp_path):
     assert found.answer(work("round", 1, 0)) == sent
 
 
+def test_what_follows_from_another_request_is_of_another_course(tmp_path):
+    """The first request of a round is always empty, and its answer is not the same after another joining."""
+
+    def play(folder, change):
+        found = invited(folder, FedAvg())
+        greeted = found.answer(work("join", 0, 0))
+        assert greeted.head["kind"] == "exchange"
+        started = found.answer(work("join", 0, 1, Payload(facts={"send": list(found.participant.weights())})))
+        start = {name: entry + change for name, entry in Payload.from_bytes(started.body).tensors.items()}
+        found.answer(work("join", 0, 2, Payload(start)))
+        return found, found.answer(work("round", 1, 0)), start
+
+    found, first, start = play(tmp_path, 0.0)
+    found.answer(work("round", 1, 1, Payload(start)))
+    found, again, _ = play(tmp_path, 0.0)
+    assert again == first  # from what was kept
+    assert (tmp_path / "p0" / "0123456789abcdef" / "states" / "round-00000001").exists()
+    found, second, _ = play(tmp_path, 0.1)
+    _, expected, _ = play(tmp_path / "fresh", 0.1)
+    assert second.body == expected.body != first.body
+    states = tmp_path / "p0" / "0123456789abcdef" / "states"
+    assert [path.name for path in states.iterdir()] == ["round-00000000"]
+
+
 def test_two_rounds_are_kept_and_it_goes_back_to_the_one_asked_for(tmp_path):
     found = invited(tmp_path, FedAvg())
     start = join(found)
