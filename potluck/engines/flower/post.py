@@ -107,6 +107,8 @@ class Post:
         self._online: dict[int, str] = {}
         self._strangers: set[int] = set()
         self._invited: dict[int, str] = {}
+        self._too_soon: dict[int, int] = {}
+        """Nodes that gave a name of another node's, which may be what is left of an earlier start: this one."""
         self._sent: dict[str, _Sent] = {}
         self._looked = float("-inf")
         self._not_before: dict[str, float] = {}
@@ -192,6 +194,10 @@ class Post:
         nodes = list(self._grid.get_nodes())
         self._online = {node.node_id: node.last_activated_at for node in nodes}
         self._looked = time.monotonic()
+        for node, other in list(self._too_soon.items()):
+            if other not in self._online:
+                del self._too_soon[node]
+                self._invited.pop(node, None)
         keys = {node.node_id: bytes(node.public_key) for node in nodes}
         for node, since in self._online.items():
             if self._invited.get(node) == since or node in self._strangers:
@@ -224,6 +230,9 @@ class Post:
             letter = _opened(message.content, self._limits)
             answer = read_answer(letter)
             self._check_name(sent, answer.name)
+            if (other := self._namesake(sent, answer.name)) is not None:
+                self._too_soon[sent.node] = other
+                raise PayloadError(f"it calls itself {answer.name!r}, and another node does so too")
         except PayloadError as error:
             self._tell(f"{sent.name or f'node {sent.node}'} sent what cannot be read: {error}")
             if sent.name is not None and not invited:
@@ -242,9 +251,12 @@ class Post:
             raise PayloadError(f"it calls itself {name!r}")
         if name not in self._names:
             raise PayloadError(f"it calls itself {name!r}, which is no participant in the file")
+
+    def _namesake(self, sent: _Sent, name: str) -> int | None:
+        """Without keys, the other node that has a name and is there."""
         other = self.guests.get(name)
-        if self._keys is None and other is not None and other.node != sent.node and other.node in self._online:
-            raise PayloadError(f"it calls itself {name!r}, and another node does so too")
+        taken = self._keys is None and other is not None and other.node != sent.node and other.node in self._online
+        return other.node if taken and other is not None else None
 
     def _invited_answered(self, sent: _Sent, answer: Answer) -> None:
         name = answer.name

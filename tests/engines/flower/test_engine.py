@@ -459,3 +459,24 @@ def test_without_keys_nobody_takes_a_name_that_is_taken(tmp_path):
     office.meet(lambda: False, 0.2)
     assert office.guests["p0"].node == 100
     assert any("another node does so too" in line for line in told)
+
+
+def test_a_node_that_came_back_too_soon_is_let_in_when_the_old_one_is_gone(tmp_path):
+    """Killed and started again without a key it has another number, and the old node is believed to be there still."""
+    own = people(FedAvg())
+    grid = FakeGrid([host(own[0], tmp_path), host(people(FedAvg())[0], tmp_path), host(own[1], tmp_path)])
+    del grid.since[101]
+    told = []
+    office = post.Post(grid, ["p0", "p1"], invitation(FedAvg()), tell=told.append)
+    office.meet(lambda: len(office.guests) == 2, 5)
+    grid.since[101] = "again"
+    office.meet(lambda: False, 0.1)
+    assert office.guests["p0"].node == 100
+    assert [head["kind"] for node, head in grid.pushed if node == 101] == ["invitation"]  # it is not asked all the time
+    del grid.since[102]  # that another one goes makes no difference
+    office.meet(lambda: False, 0.1)
+    assert office.guests["p0"].node == 100
+    del grid.since[100]
+    office.meet(lambda: office.guests["p0"].node == 101, 5)
+    assert office.here("p0")
+    assert told[-1] == "p0 is back"
