@@ -24,7 +24,7 @@ from potluck.randomness import generator
 from potluck.resting import Resting
 from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.folder import RunFolder
-from potluck.runs.identity import fingerprint, settings_of
+from potluck.runs.identity import check_resumable, fingerprint, settings_of
 from potluck.samples import Samples, as_pair
 from potluck.seating import Seats, Shown, Tests, published
 from potluck.server import Each, Server
@@ -206,6 +206,7 @@ class Federation:
             folder.append(self.history.rows())
         else:
             number, snapshot = found
+            check_resumable(self.participants.values(), self.method, self.keep_optimizer)
             self.restore(snapshot)
             self.history = folder.history(number)
         self._kept_in = folder.path

@@ -18,6 +18,7 @@ from potluck.plan import Plan
 from potluck.randomness import derive, seeded
 from potluck.requests import Fit, Job, Predict, Tap
 from potluck.samples import Samples
+from potluck.stable_names import stable_name
 
 if TYPE_CHECKING:
     from potluck.objectives import Gradients
@@ -192,11 +193,11 @@ class Network(Learner):
 
     def remember(self, plan: Plan, state: OptimizerState) -> None:
         """Keeps what an optimizer knows for the next training with the same kind of optimizer."""
-        self.optimizer_state, self._optimizer_kind = state, str(plan.optimizer)
+        self.optimizer_state, self._optimizer_kind = state, _kind(plan)
 
     def remembered(self, job: Job) -> OptimizerState:
         """What the optimizer of a training should know from earlier ones; nothing, if it starts anew."""
-        return self.optimizer_state if job.keep_optimizer and self._optimizer_kind == str(job.plan.optimizer) else {}
+        return self.optimizer_state if job.keep_optimizer and self._optimizer_kind == _kind(job.plan) else {}
 
     def _memory(self, optimizer: torch.optim.Optimizer) -> OptimizerState:
         return {name: dict(optimizer.state[p]) for name, p in self.trainable().items() if optimizer.state[p]}
@@ -222,6 +223,11 @@ class Network(Learner):
         with torch.no_grad():  # weight decay and momentum move parameters without a gradient, too
             for name, old in before.items():
                 parameters[name].copy_(torch.where(mask[name].bool(), parameters[name], old))
+
+
+def _kind(plan: Plan) -> str:
+    """Which optimizer it is. What has no name to be known by in a later process is known by its address in this one."""
+    return stable_name(plan.optimizer) or str(plan.optimizer)
 
 
 def add_up(gradients: list[Gradients]) -> Gradients:

@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from potluck.runs.checkpoint import Fingerprint
+from potluck.runs.checkpoint import CheckpointError, Fingerprint
 from potluck.samples import Samples
+from potluck.settings import Settings
+from potluck.stable_names import readable_name, stable_name
 
 if TYPE_CHECKING:
     from potluck.federation import Federation
@@ -27,7 +29,7 @@ LIBRARIES = ("potluck-fl", "torch", "numpy", "scikit-learn", "safetensors", "sko
 def settings_of(federation: Federation) -> dict[str, Any]:
     """The settings as run."""
     return {
-        "method": {"name": type(federation.method).__name__, **federation.method.model_dump(mode="json", fallback=str)},
+        "method": {"name": type(federation.method).__name__, **_plain(federation.method)},
         "seed": federation.seed,
         "engine": type(federation.engine).__name__.lower(),
         "device": str(federation.engine.device),
@@ -57,12 +59,42 @@ def fingerprint(federation: Federation) -> Fingerprint:
 def participant_fingerprint(participant: Participant, method: Method, keep_optimizer: bool) -> Fingerprint:
     """What decides one participant's part in a result, in checksums."""
     settings = {
-        "method": [type(method).__name__, method.model_dump(mode="json", fallback=str), keep_optimizer],
+        "method": [type(method).__name__, _plain(method), keep_optimizer],
         "seed": participant.seed,
         "participant": _participant(participant),
     }
     found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}
     return {**found, "data": _samples([participant.data])}
+
+
+def check_resumable(participants: Iterable[Participant], method: Method, keep_optimizer: bool) -> None:
+    """Raises CheckpointError where a resumed run could not tell whether a setting is still the same.
+
+    That is so for the method's settings, and for optimizers that remember: their memory goes by their name.
+    """
+    found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
+    if keep_optimizer:
+        networks = [p for p in participants if p.here and p.learner.shows_layers]
+        found += [(f"{p.name} trains with", p.plan.optimizer) for p in networks if not stable_name(p.plan.optimizer)]
+    if found:
+        what = "; ".join(f"{how} {readable_name(thing)}" for how, thing in found)
+        raise CheckpointError(
+            f"The run cannot be resumed: {what}, which has no name that a later process knows it by. Expected no "
+            f"lambda, and no function made inside another one; define it at the top level of a module."
+        )
+
+
+def _nameless(settings: Settings) -> list[Any]:
+    """What settings consist of that has no name in another process."""
+    found: list[Any] = []
+
+    def note(thing: Any) -> str:
+        if stable_name(thing) is None:
+            found.append(thing)
+        return ""
+
+    settings.model_dump(mode="json", fallback=note)
+    return found
 
 
 def _participant(participant: Participant) -> dict[str, Any]:
@@ -73,7 +105,7 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "name": participant.name,
         "model": f"{type(model).__module__}.{type(model).__qualname__}",
         "parameters": _shapes(participant) if participant.learner.shows_layers else _settings(model),
-        "plan": participant.plan.model_dump(mode="json", fallback=_name),
+        "plan": _plain(participant.plan),
         "labels": list(participant.labels),
         "samples": len(participant.data),
         "weight": participant.weight,
@@ -88,11 +120,12 @@ def _shapes(participant: Participant) -> str:
 
 def _settings(estimator: Any) -> str:
     """An estimator's settings, where it tells them."""
-    return str(estimator.get_params()) if hasattr(estimator, "get_params") else ""
+    settings = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return str({name: readable_name(value) for name, value in settings.items()})
 
 
-def _name(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+def _plain(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", fallback=readable_name)
 
 
 def _version(name: str) -> str:

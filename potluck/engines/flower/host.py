@@ -41,7 +41,7 @@ from potluck.method import Method
 from potluck.metrics import Metrics
 from potluck.participant import Participant
 from potluck.payload import Limits, Payload
-from potluck.runs.identity import participant_fingerprint
+from potluck.runs.identity import check_resumable, participant_fingerprint
 from potluck.samples import Samples
 from potluck.seating import Seats, Shown
 
@@ -159,6 +159,7 @@ class Host:
             seats.check_inputs("the public data", self._shown.x)
         seats.check_fit(self._method, self._shown, alone=True)
         me.check_keepable()
+        check_resumable([me], self._method, invitation.keep_optimizer)
         identity = participant_fingerprint(me, self._method, invitation.keep_optimizer)
         self._desk = Desk(self._folder / invitation.federation, identity)
         self._live, self._at = None, None

@@ -250,6 +250,14 @@ def test_requests_of_past_rounds_are_refused(tmp_path):
     assert found.answer(work("round", 1, 0)).head["kind"] == "failed"
 
 
+def test_an_optimizer_that_remembers_and_has_no_name_is_declined(tmp_path):
+    """What a participant keeps must be of use to its next process."""
+    person = participant(plan=PLAN.but(optimizer=lambda weights, **settings: torch.optim.SGD(weights, **settings)))
+    assert host(person, tmp_path).answer(invitation(Local()).letter()).head["kind"] == "accepted"
+    answer = host(person, tmp_path).answer(invitation(Local(), keep_optimizer=True).letter())
+    assert "trains with tests.engines.flower.test_host:" in answer.head["reason"]
+
+
 def test_more_rounds_than_were_agreed_to_are_refused(tmp_path):
     found = invited(tmp_path, Local())
     found.answer(work("join", 0, 0))

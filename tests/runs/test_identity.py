@@ -1,0 +1,112 @@
+"""A later process knows a federation again, and says what it cannot know again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.svm import SVC
+
+import potluck
+from potluck.methods import MHAT, CoFED, Local
+from potluck.runs import CheckpointError
+from tests.tables import PLAN, agree, made_data, mlp, participants
+
+PUBLIC = made_data(30, 90)
+TEST = made_data(30, 91)
+
+
+def nesterov(parameters, lr):
+    return torch.optim.SGD(parameters, lr, momentum=0.9, nesterov=True)
+
+
+def made_inside():
+    return lambda parameters, lr: nesterov(parameters, lr)
+
+
+def server_model(input_shape, classes):
+    return mlp(None, classes=classes)
+
+
+def linear(x, y):
+    return x @ y.T
+
+
+def remembering(optimizer=nesterov, **settings):
+    people = participants([mlp(i) for i in range(2)], plan=PLAN.but(optimizer=optimizer, lr=0.01).but(momentum=0.0))
+    return potluck.Federation(people, Local(), test=TEST, seed=1, **{"keep_optimizer": True, **settings})
+
+
+def taught(auxiliary=server_model):
+    people = participants([mlp(i) for i in range(2)])
+    return potluck.Federation(people, MHAT(auxiliary=auxiliary, epochs=1), public=PUBLIC, test=TEST, seed=1)
+
+
+def voting():
+    people = [
+        *participants([mlp(0)]),
+        potluck.Participant("svm", SVC(kernel=linear), made_data(20, 3), labels=range(3)),
+    ]
+    return potluck.Federation(people, CoFED(), public=PUBLIC[0], test=TEST, seed=1)
+
+
+KINDS = {"optimizer": remembering, "method": taught, "estimator": voting}
+
+CHILD = """
+import sys
+from tests.runs.test_identity import KINDS
+KINDS[sys.argv[1]]().run(int(sys.argv[3]), run_dir=sys.argv[2], resume=True)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_are_known_again_in_another_process(kind, tmp_path):
+    """Of a function's text, which holds its address, nothing decides whether a run goes on, or what it remembers."""
+    for rounds in (1, 3):
+        command = [sys.executable, "-c", CHILD, kind, str(tmp_path), str(rounds)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], check=True)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    agree(KINDS[kind]().run(3).rows(), lines, 1e-9)
+
+
+@pytest.mark.parametrize("optimizer", [lambda parameters, lr: nesterov(parameters, lr), made_inside()])
+def test_an_optimizer_that_remembers_and_has_no_name_is_not_resumed(optimizer, tmp_path):
+    remembering(optimizer).run(1, run_dir=tmp_path)
+    expected = r"cannot be resumed: p0 trains with tests\.runs\.test_identity:.*<lambda>; p1 .* at the top level"
+    with pytest.raises(CheckpointError, match=expected):
+        remembering(optimizer).run(2, run_dir=tmp_path, resume=True)
+
+
+def test_an_optimizer_without_a_name_that_remembers_nothing_is_resumed(tmp_path):
+    unbroken = remembering(made_inside(), keep_optimizer=False).run(2).rows()
+    remembering(made_inside(), keep_optimizer=False).run(1, run_dir=tmp_path)
+    resumed = remembering(made_inside(), keep_optimizer=False)
+    agree(unbroken, resumed.run(2, run_dir=tmp_path, resume=True).rows(), 0)
+
+
+def test_an_optimizer_without_a_name_remembers_while_the_run_lasts(tmp_path):
+    named, nameless = (remembering(optimizer).run(3).rows() for optimizer in (nesterov, made_inside()))
+    agree(named, nameless, 0)
+    on_disk = remembering(made_inside(), at_rest="disk")
+    on_disk.run(1, run_dir=tmp_path)
+    agree(named, on_disk.run(2, run_dir=tmp_path).rows(), 0)
+
+
+def test_a_method_set_with_what_has_no_name_is_not_resumed(tmp_path):
+    taught(lambda input_shape, classes: server_model(input_shape, classes)).run(1, run_dir=tmp_path)
+    with pytest.raises(
+        CheckpointError, match=r"cannot be resumed: MHAT is set with tests\.runs\.test_identity:.*<lambda>"
+    ):
+        taught(lambda input_shape, classes: server_model(input_shape, classes)).run(2, run_dir=tmp_path, resume=True)
+
+
+def test_another_function_is_another_method(tmp_path):
+    taught().run(1, run_dir=tmp_path)
+    with pytest.raises(CheckpointError, match="belongs to another federation: method differ"):
+        taught(mlp).run(2, run_dir=tmp_path, resume=True)
