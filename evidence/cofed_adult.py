@@ -1,7 +1,7 @@
 """CoFED on Adult (section 5.7): 100 participants, 25 each of trees, SVMs, additive models and shallow networks.
 
 Everyone has 200 samples of its own; 5,000 public rows are made of valid values. The paper does not say α, how columns
-are coded, or how the classifiers are set: see ``tune`` for α, and docs/evidence.md for what the rest changes.
+are coded, or how the classifiers are set: see ``tune`` for α, and docs/evidence/cofed.md for what the rest changes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from evidence.experiment import kind
-from evidence.outcomes import Outcome, Results, best, final, gains, last_round, measured, spread
+from evidence.outcomes import Outcome, Results, best, count, final, gains, last_round, measured, spread
 
 
 def markdown(heading: list[str], rows: Iterable[list[str]]) -> str:
@@ -16,7 +16,8 @@ def markdown(heading: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def seeds(outcomes: list[Outcome]) -> str:
-    return str(len(outcomes)) if outcomes else "–"
+    """How many there are: in words where they are too few to conclude from."""
+    return count(len(outcomes)) if outcomes else "–"
 
 
 def compared(
@@ -42,11 +43,12 @@ def _megabytes(outcomes: list[Outcome]) -> str:
 
 
 def runs(results: Results, experiment: str, settings: Mapping[str, str]) -> Iterator[tuple[str, Outcome]]:
-    """Every run by itself, numbered where a setting has several."""
+    """Every run by itself, with how many there are of its setting."""
     for name, title in settings.items():
         outcomes = results.of(experiment, name)
         for number, outcome in enumerate(outcomes, start=1):
-            yield title if len(outcomes) == 1 else f"{title}, run {number}", outcome
+            which = {1: "one run", 2: f"run {number} of two"}.get(len(outcomes), f"run {number}")
+            yield f"{title}, {which}", outcome
 
 
 def stretches(results: Results, experiment: str, settings: Mapping[str, str], bounds: Sequence[tuple[int, int]]) -> str:
@@ -70,12 +72,12 @@ def by_seed(
     """What was not played under all seeds: a column for each, so that like is compared with like."""
     found = {name: {o["seed"]: o for o in results.until(experiment, name, last)} for name in settings}
     numbers = sorted({seed for outcomes in found.values() for seed in outcomes})
-    rows = [
-        [title, *(final([found[name][n]] if n in found[name] else []) for n in numbers), published.get(name, "–")]
-        for name, title in settings.items()
-        if found[name]
-    ]
-    return markdown(["", *(f"seed {seed}, round {last}" for seed in numbers), "published"], rows)
+    rows = []
+    for name, title in settings.items():
+        if found[name]:
+            scores = (final([found[name][n]] if n in found[name] else []) for n in numbers)
+            rows.append([title, *scores, published.get(name, "–"), seeds(list(found[name].values()))])
+    return markdown(["", *(f"seed {seed}, round {last}" for seed in numbers), "published", "seeds"], rows)
 
 
 def relative(

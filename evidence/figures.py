@@ -1,4 +1,4 @@
-"""Draws the figures of docs/evidence.md from the results."""
+"""Draws the figures of the evidence's pages from the results."""
 
 from __future__ import annotations
 

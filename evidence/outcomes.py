@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,19 +15,39 @@ Outcome = dict[str, Any]
 
 
 class Results:
-    """All result files of a folder."""
+    """All result files of a folder, and which of them were asked for."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._found: dict[tuple[str, str], list[Outcome]] = {}
-        for path in sorted(folder.glob("*.json")):
-            content = json.loads(path.read_text())
+        self.files = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+        self.read_so_far: set[str] = set()
+        self._found: dict[tuple[str, str], dict[str, Outcome]] = {}
+        for name, content in self.files.items():
             if isinstance(content, dict) and any("accuracy" in row for row in content.get("rounds", [])):
-                self._found.setdefault((content["experiment"], content["setting"]), []).append(content)
+                self._found.setdefault((content["experiment"], content["setting"]), {})[name] = content
 
     def of(self, experiment: str, setting: str) -> list[Outcome]:
         """One outcome for each seed; none if it was not played."""
-        return self._found.get((experiment, setting), [])
+        found = self._found.get((experiment, setting), {})
+        self.read_so_far.update(found)
+        return list(found.values())
+
+    def runs(self, name: str) -> dict[int, Outcome]:
+        """Seed → outcome of ``EXPERIMENT.SETTING``; where a seed was played twice, the run that got further."""
+        experiment, _, setting = name.partition(".")
+        outcomes = sorted(self.of(experiment, setting), key=last_round)
+        if not outcomes:
+            raise KeyError(f"{name} has no result file")
+        return {outcome["seed"]: outcome for outcome in outcomes}
+
+    def without(self, name: str) -> Results:
+        """All files but one."""
+        fewer = copy.copy(self)
+        fewer.files = {other: content for other, content in self.files.items() if other != name}
+        fewer._found = {
+            setting: {other: content for other, content in found.items() if other != name}
+            for setting, found in self._found.items()
+        }
+        return fewer
 
     def until(self, experiment: str, setting: str, last: int) -> list[Outcome]:
         """The outcomes that reached a round, without what came after it: like is compared with like."""
@@ -38,7 +59,8 @@ class Results:
 
     def read(self, name: str) -> Any:
         """A file that holds no rounds."""
-        return json.loads((self.folder / f"{name}.json").read_text())
+        self.read_so_far.add(name)
+        return self.files[name]
 
 
 def measured(outcome: Outcome) -> dict[int, float]:
@@ -51,10 +73,14 @@ def last_round(outcome: Outcome) -> int:
     return max(measured(outcome))
 
 
-def first_within(outcome: Outcome, points: float) -> int:
-    """The first round that comes within so many points of the best one."""
-    scores = measured(outcome)
-    return min(number for number, score in scores.items() if score >= max(scores.values()) - points / 100)
+def first_at(outcome: Outcome, score: float, over: int) -> int | None:
+    """The first measured round up to which the mean over so many measured rounds is at a score: curves go up and down,
+    and one that crosses a line once has not arrived there."""
+    scores = list(measured(outcome).items())
+    for end in range(over, len(scores) + 1):
+        if np.mean([found for _, found in scores[end - over : end]]) >= score:
+            return scores[end - 1][0]
+    return None
 
 
 def gains(outcome: Outcome, alone: Outcome) -> dict[str, float]:
@@ -62,13 +88,24 @@ def gains(outcome: Outcome, alone: Outcome) -> dict[str, float]:
     return {name: score / alone["participants"][name] - 1 for name, score in outcome["participants"].items()}
 
 
+ENOUGH = 3
+"""Below so many seeds a table says how many runs there are, and nothing is concluded from them."""
+FEW = {1: "one run", 2: "two runs"}
+
+
+def count(runs: int) -> str:
+    """How many seeds."""
+    return FEW.get(runs, str(runs))
+
+
 def spread(values: Iterable[float], scale: float = 100.0, digits: int = 1) -> str:
-    """Mean ± deviation over seeds; a single seed has none."""
+    """Mean ± deviation over seeds; the values themselves where there are too few."""
     found = [scale * value for value in values]
     if not found:
         return "–"
-    text = f"{np.mean(found):.{digits}f}"
-    return text if len(found) == 1 else f"{text} ± {np.std(found, ddof=1):.{digits}f}"
+    if len(found) < ENOUGH:
+        return " ".join(f"{value:.{digits}f}" for value in found)
+    return f"{np.mean(found):.{digits}f} ± {np.std(found, ddof=1):.{digits}f}"
 
 
 def final(outcomes: Iterable[Outcome], digits: int = 1) -> str:

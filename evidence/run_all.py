@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evidence import fedin_cifar
+from evidence import cofed_adult, fedin_cifar
 from evidence.experiment import RESULTS, SEEDS, Result
 
 Place = Literal["cpu", "gpu", "light"]
@@ -132,6 +132,7 @@ PLANNED = [
     ),
     *each("fedin_cifar", AGAIN, "gpu", [0]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
+    *each("cofed_adult", cofed_adult.SETTINGS, "cpu"),
     *narrow(NARROW),
     *narrow(NARROW_WHY),
     *each("fedin_cifar", ("half-fedavg", "half-without-prox", "half-fedin", "half-prox-0.5"), "cpu"),

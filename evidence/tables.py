@@ -1,21 +1,22 @@
-"""Turns the results into the tables of docs/evidence.md: the last round, the best one marked as such.
-
-``--write PAGE`` puts each table between its marks in the page, ``<!-- table NAME -->`` and ``<!-- end -->``.
-"""
+"""Turns the results into the tables of the evidence's pages: the last round, the best one marked as such."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from evidence import pairs
+from evidence.checks import rounds_to
 from evidence.comparisons import by_kind, by_seed, compared, markdown, relative, runs, seeds, stretches
+from evidence.differences import differences
 from evidence.experiment import RESULTS, kind
 from evidence.fedin_cifar import AGAIN, PRECISIONS
-from evidence.outcomes import Outcome, Results, best, final, first_within, gains, last_round, measured, spread
+from evidence.outcomes import Outcome, Results, best, final, first_at, gains, last_round, measured, spread
+from evidence.rows import all_rows
+from evidence.statements import LEVELS, statements
 from evidence.titles import (
     ADULT,
     ADULT_KINDS,
@@ -37,12 +38,13 @@ from evidence.titles import (
     MHAT_SETTINGS,
     NAMES,
     PERHEFED,
+    PERHEFED_PUBLISHED,
     PROXIMAL_DIGITS,
     narrow,
     prefixed,
 )
 
-MARKED = re.compile(r"(<!-- table (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
+PAPERS = ("CoFED", "DraftFed", "FedIN", "MHAT", "PerHeFed")
 
 
 def mhat(results: Results) -> str:
@@ -51,39 +53,23 @@ def mhat(results: Results) -> str:
     for labels, participants in MHAT_SETTINGS:
         for name, title in NAMES.items():
             outcomes = results.until("mhat_mnist", f"{name}-{labels}-{participants}", MHAT_ROUNDS)
-            near = spread((first_within(outcome, 0.5) for outcome in outcomes), 1, 0)
             published = MHAT_PUBLISHED.get((name, labels, participants), "–")
-            scores = [final(outcomes, 2), best(outcomes, 2), near, published, seeds(outcomes)]
-            rows.append([labels, str(participants), title, *scores])
-    heading = ["public data", "participants", "method", f"round {MHAT_ROUNDS}", "best round*", "within 0.5 of it"]
-    return markdown([*heading, "published*", "seeds"], rows)
+            rows.append(
+                [labels, str(participants), title, final(outcomes, 2), best(outcomes, 2), published, seeds(outcomes)]
+            )
+    heading = ["public data", "participants", "method", f"round {MHAT_ROUNDS}", "best round*", "published*", "seeds"]
+    return markdown(heading, rows)
 
 
-def mhat_stopped(results: Results) -> str:
-    """The round of the best accuracy, had one stopped sooner."""
-    stops = (50, 100, 150, 200)
+def mhat_rounds(results: Results) -> str:
+    """Rounds to a fixed accuracy, the same for both methods, seed by seed."""
     rows = []
-    for labels, participants in MHAT_SETTINGS:
-        for name in ("fd", "mhat"):
-            setting = f"{name}-{labels}-{participants}"
-            found = [[o for o in results.until("mhat_mnist", setting, stop) if o["seed"] == 0] for stop in stops]
-            rows.append([labels, str(participants), NAMES[name], *(best(outcomes, 2) for outcomes in found)])
-    return markdown(["public data", "participants", "method", *(f"of {stop}" for stop in stops)], rows)
-
-
-def mhat_ahead(results: Results) -> str:
-    """At how many rounds MHAT is more accurate than FD under the same seed, and the last of them."""
-    rows = []
-    for labels, participants in MHAT_SETTINGS:
-        fd = {outcome["seed"]: measured(outcome) for outcome in results.of("mhat_mnist", f"fd-{labels}-{participants}")}
-        for outcome in results.of("mhat_mnist", f"mhat-{labels}-{participants}"):
-            other = fd.get(outcome["seed"], {})
-            both = {number: score for number, score in measured(outcome).items() if number in other}
-            ahead = [number for number, score in both.items() if score > other[number]]
-            last = str(max(ahead)) if ahead else "–"
-            if both:
-                rows.append([labels, str(participants), str(outcome["seed"]), str(len(both)), str(len(ahead)), last])
-    return markdown(["public data", "participants", "seed", "rounds", "MHAT ahead in", "the last of them"], rows)
+    for (labels, participants), score in LEVELS.items():
+        fd, mhat = (rounds_to(f"mhat_mnist.{name}-{labels}-{participants}", score)(results) for name in ("fd", "mhat"))
+        times = [late / early for early, late in zip(fd, mhat, strict=True) if early and late]
+        cells = [" ".join(str(number or "–") for number in found) for found in (fd, mhat)]
+        rows.append([labels, str(participants), f"{score}", *cells, f"{min(times):.1f} … {max(times):.1f}"])
+    return markdown(["public data", "participants", "to, %", "FD, by seed", "MHAT, by seed", "MHAT over FD"], rows)
 
 
 def adult_split(results: Results) -> str:
@@ -112,11 +98,19 @@ def fedin(results: Results, prefix: str = "") -> str:
     published = prefixed(prefix, FEDIN_ROUNDS_PUBLISHED)
     rows = []
     for title, outcome in runs(results, "fedin_cifar", prefixed(prefix, FEDIN_TITLES)):
-        there = next((str(reached) for reached, score in measured(outcome).items() if score >= 0.6), "–")
+        there = [str(first_at(outcome, 0.6, over) or "–") for over in (1, 5)]
         where = [str(outcome["seed"]), str(last_round(outcome))]
-        scores = [final([outcome]), best([outcome]), there]
-        rows.append([title, *where, *scores, published.get(outcome["setting"], "–")])
-    heading = ["", "seed", "last measured round", "accuracy there", "best round*", "first at 60% in round", "published"]
+        rows.append([title, *where, final([outcome]), best([outcome]), *there, published.get(outcome["setting"], "–")])
+    heading = [
+        "",
+        "seed",
+        "last measured round",
+        "accuracy there",
+        "best round*",
+        "touches 60%",
+        "is at 60%",
+        "published",
+    ]
     return markdown(heading, rows)
 
 
@@ -165,6 +159,32 @@ def proximal_by_width(results: Results) -> str:
     return markdown(["filters in the first stage", *(f"{name}, {when}" for when, name in columns)], rows)
 
 
+def tuned_mhat(results: Results) -> str:
+    """What MHAT's rates were chosen from."""
+    rows = [
+        [
+            one["method"].upper(),
+            "labelled" if one["labelled"] else "unlabelled",
+            str(one["lr"]),
+            str(one["server"] or "–"),
+            f"{100 * one['accuracy']:.2f}",
+        ]
+        for one in results.read("tune.mhat")
+    ]
+    return markdown(["", "public data", "rate", "rate at the server", "one run"], rows)
+
+
+def tuned_adult(results: Results) -> str:
+    """What Adult's settings were chosen from."""
+    networks = [one for one in results.read("tune.adult") if one["method"] == "local"]
+    votes = [one for one in results.read("tune.adult") if one["method"] == "cofed"]
+    rows = [
+        *([f"networks, rate {one['lr']}, {one['epochs']} epochs", one["by kind"]["network"]] for one in networks),
+        *([f"CoFED, α = {one['alpha']}{', class weights' * one['weighted']}", one["accuracy"]] for one in votes),
+    ]
+    return markdown(["", "one run"], ([title, f"{100 * score:.2f}"] for title, score in rows))
+
+
 def counted_draftfed(results: Results) -> str:
     """Drafts against whole models."""
     published = {"ResNets": "8", "DenseNets": "17"}
@@ -192,8 +212,7 @@ def counted_perhefed(results: Results) -> str:
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "mhat": mhat,
-    "mhat stopped sooner": mhat_stopped,
-    "mhat ahead": mhat_ahead,
+    "mhat rounds": mhat_rounds,
     "mhat slow": lambda results: compared(
         results, "mhat_mnist", {f"{name}-labelled-3-slow": title for name, title in NAMES.items()}, 60
     ),
@@ -258,7 +277,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     ),
     "draftfed narrow": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED), 20),
     "draftfed narrow cifar": lambda results: compared(results, "draftfed_cifar", narrow(DRAFTFED, "cifar-"), 20),
-    "perhefed": lambda results: compared(results, "perhefed_cifar", PERHEFED, 20, {"all": "75.4", "half": "61.2"}),
+    "perhefed": lambda results: compared(results, "perhefed_cifar", PERHEFED, 20, PERHEFED_PUBLISHED),
     "perhefed narrow": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED), 20),
     "perhefed narrow cifar": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED, "cifar-"), 20),
     "perhefed long": lambda results: compared(results, "perhefed_cifar", narrow(PERHEFED, "long-"), 200),
@@ -266,24 +285,38 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "fedin counts": counted_fedin,
     "draftfed counts": counted_draftfed,
     "perhefed counts": counted_perhefed,
+    "tuning": tuned_mhat,
+    "tuning adult": tuned_adult,
+    "all rows": all_rows,
+    **{
+        f"{paper.lower()} statements": lambda results, paper=paper: statements(results, paper)  # type: ignore[misc]
+        for paper in PAPERS
+    },
+    "mhat differences": lambda results: differences(results, pairs.MHAT, 2),
+    **{
+        f"{name} differences": lambda results, listed=listed: differences(results, listed)  # type: ignore[misc]
+        for name, listed in {
+            "draftfed": pairs.DRAFTFED,
+            "perhefed": pairs.PERHEFED,
+            "perhefed narrow": pairs.PERHEFED_NARROW,
+            "perhefed long": pairs.PERHEFED_LONG,
+            "fedin": pairs.FEDIN,
+            "fedin small": pairs.FEDIN_SMALL,
+            "fedin narrow": pairs.FEDIN_NARROW,
+            "fedin steps": pairs.FEDIN_STEPS,
+            "fedin long": pairs.FEDIN_LONG,
+            "fedin home": pairs.FEDIN_HOME,
+        }.items()
+    },
 }
-
-
-def filled(page: str, results: Results) -> str:
-    """The page with every marked table as the results make it."""
-    return MARKED.sub(lambda found: f"{found[1]}{TABLES[found['name']](results)}\n{found[3]}", page)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m evidence.tables", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="+", default=list(TABLES), choices=list(TABLES))
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page")
     chosen = parser.parse_args()
     results = Results(chosen.results)
-    if chosen.write:
-        chosen.write.write_text(filled(chosen.write.read_text(), results))
-        return
     for name in chosen.only:
         print(f"### {name}\n\n{TABLES[name](results)}\n")
 

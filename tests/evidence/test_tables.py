@@ -1,23 +1,11 @@
-"""The page's tables are what the results make; what is compared is alike."""
-
-import json
-from pathlib import Path
+"""What is compared is alike, and a table says how many seeds it has."""
 
 import pytest
 
 from evidence.comparisons import by_seed, compared, relative, stretches
-from evidence.experiment import RESULTS
-from evidence.figures import FIGURES
-from evidence.outcomes import Results, best, final, first_within, gains
-from evidence.tables import MARKED, TABLES, fedin, fedin_again, filled
-
-PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
-
-
-def write(folder, setting, seed, scores, **more):
-    rounds = [{"round": number, "accuracy": score, "bytes_up": 2e6} for number, score in scores.items()]
-    content = {"experiment": "toy", "setting": setting, "seed": seed, "rounds": rounds, **more}
-    (folder / f"toy.{setting}.{seed}.json").write_text(json.dumps(content))
+from evidence.outcomes import Results, best, final, first_at, gains, spread
+from evidence.tables import fedin, fedin_again
+from tests.evidence.conftest import write_result as write
 
 
 @pytest.fixture
@@ -30,45 +18,31 @@ def results(tmp_path):
     return Results(tmp_path)
 
 
-def test_the_page_holds_what_the_results_make():
-    page = PAGE.read_text()
-    assert filled(page, Results(RESULTS)) == page, "run: python -m evidence.tables --write docs/evidence.md"
-
-
-def test_the_page_shows_every_figure_and_every_table_that_has_rows():
-    page, results = PAGE.read_text(), Results(RESULTS)
-    with_rows = [name for name, make in TABLES.items() if len(make(results).splitlines()) > 2]
-    assert sorted(found["name"] for found in MARKED.finditer(page)) == sorted(with_rows)
-    for name in FIGURES:
-        assert page.count(f"(images/evidence-{name}.png)") == 1
-        assert (PAGE.parent / "images" / f"evidence-{name}.png").exists()
-
-
 def test_only_what_reached_a_round_is_compared_and_only_until_there(results):
     table = compared(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, 3, {"two": "99"})
     assert table.splitlines()[2:] == [
-        "| One | 60.0 ± 14.1 | 70.0 ± 14.1 (2 ± 0) | 2.00 | – | 2 |",
-        "| Two | 90.0 | 90.0 (3) | 2.00 | 99 | 1 |",
+        "| One | 70.0 50.0 | 80.0 60.0 (2 2) | 2.00 | – | two runs |",
+        "| Two | 90.0 | 90.0 (3) | 2.00 | 99 | one run |",
     ]
 
 
 def test_what_was_not_played_under_all_seeds_stands_seed_by_seed(results):
     table = by_seed(results, "toy", {"one": "One", "two": "Two", "never": "Never"}, 3, {"two": "99"})
     assert table.splitlines() == [
-        "|  | seed 0, round 3 | seed 1, round 3 | published |",
-        "| --- | --- | --- | --- |",
-        "| One | 70.0 | 50.0 | – |",
-        "| Two | 90.0 | – | 99 |",
+        "|  | seed 0, round 3 | seed 1, round 3 | published | seeds |",
+        "| --- | --- | --- | --- | --- |",
+        "| One | 70.0 | 50.0 | – | two runs |",
+        "| Two | 90.0 | – | 99 | one run |",
     ]
 
 
 def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
-    """Two runs under one seed are told apart, and each says when it first had 60%."""
+    """Two runs under one seed are told apart; each says when it touched 60%, and when it was there to stay a while."""
     write(tmp_path, "fedin", "0-earlier", {2: 0.5, 4: 0.55}, experiment="fedin_cifar")
-    write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59}, experiment="fedin_cifar")
+    write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59, 8: 0.6, 10: 0.6, 12: 0.62}, experiment="fedin_cifar")
     assert fedin(Results(tmp_path)).splitlines()[2:] == [
-        "| FedIN, run 1 | 0-earlier | 4 | 55.0 | 55.0 (4) | – | 54 |",
-        "| FedIN, run 2 | 0 | 6 | 59.0 | 60.0 (4) | 4 | 54 |",
+        "| FedIN, run 1 of two | 0-earlier | 4 | 55.0 | 55.0 (4) | – | – | 54 |",
+        "| FedIN, run 2 of two | 0 | 12 | 62.0 | 62.0 (12) | 4 | 12 | 54 |",
     ]
 
 
@@ -76,7 +50,7 @@ def test_other_messages_stand_beside_the_same_published_rounds(tmp_path):
     write(tmp_path, "fedavg", 0, {2: 0.7}, experiment="fedin_cifar")
     write(tmp_path, "parameters-fedavg", 0, {2: 0.5, 4: 0.6}, experiment="fedin_cifar")
     rows = fedin(Results(tmp_path), "parameters-").splitlines()[2:]
-    assert rows == ["| FedAvg, layer-wise | 0 | 4 | 60.0 | 60.0 (4) | 4 | 109 |"]
+    assert rows == ["| FedAvg, layer-wise, one run | 0 | 4 | 60.0 | 60.0 (4) | 4 | – | 109 |"]
 
 
 def test_a_stretch_has_the_mean_of_its_rounds_where_it_was_played_to_its_end(results):
@@ -86,7 +60,7 @@ def test_a_stretch_has_the_mean_of_its_rounds_where_it_was_played_to_its_end(res
         "| --- | --- | --- | --- |",
         "| One, run 1 | 0 | 65.0 | – |",
         "| One, run 2 | 1 | 50.0 | – |",
-        "| Two | 0 | 50.0 | 95.0 |",
+        "| Two, one run | 0 | 50.0 | 95.0 |",
     ]
 
 
@@ -106,8 +80,15 @@ def test_numbers_of_an_outcome(results):
     assert final(outcomes[:1]) == "70.0"
     assert best(outcomes[:1]) == "80.0 (2)"
     assert best([]) == final([]) == "–"
-    assert first_within(outcomes[0], 10.0) == 2
-    assert first_within(outcomes[0], 31.0) == 1
+    assert first_at(outcomes[0], 0.7, over=1) == 2
+    assert first_at(outcomes[0], 0.7, over=2) == 3
+    assert first_at(outcomes[0], 0.9, over=1) is None
+
+
+def test_too_few_seeds_have_no_deviation():
+    assert spread([]) == "–"
+    assert spread([0.5, 0.7]) == "50.0 70.0"
+    assert spread([0.5, 0.7, 0.9]) == "70.0 ± 20.0"
 
 
 def test_gains_are_relative_to_oneself_alone(tmp_path):
@@ -118,4 +99,4 @@ def test_gains_are_relative_to_oneself_alone(tmp_path):
     found = gains(results.of("toy", "together")[0], results.of("toy", "local")[0])
     assert found == pytest.approx({"a": 0.5, "b": 0.0})
     last = relative(results, "toy", "local", {"together": "Together"}, {"together": "7"}).splitlines()[-1]
-    assert last == "| Together | 60.0 | 25.0 | 25.0 | 0 … 50 | 50 | 7 | 1 |"
+    assert last == "| Together | 60.0 | 25.0 | 25.0 | 0 … 50 | 50 | 7 | one run |"
