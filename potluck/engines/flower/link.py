@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,10 +15,14 @@ from potluck.engines.flower.files import FederationFile
 from potluck.engines.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
 from potluck.errors import PotluckError
 
+log = logging.getLogger(__name__)
+
 REQUEST_LIMIT = 64 * 2**20
 """How many bytes one request of a node may have: an array travels in pieces of 5 MiB."""
 LAST_WORDS = 30.0
 """Seconds that the run has to stop by itself."""
+WATCH = 30.0
+"""Seconds between two looks at whether Flower still runs it: it notices within a minute that the ServerApp is gone."""
 
 
 class Link:
@@ -36,6 +42,8 @@ class Link:
             POTLUCK_OPENED=str(self._home / "opened"),
         )
         self._program: Program | None = None
+        self._run = ""
+        self._watched = 0.0
 
     def __enter__(self) -> Link:
         for leftover in ("told.log", "told.end", "told.stop", "opened"):
@@ -67,7 +75,28 @@ class Link:
             assert self._program is not None
             if self._program.ended is not None:
                 return f"Flower's server ended ({self._program.ended}); the end of its log:\n{self._program.tail()}"
+            if self._over():
+                ended = self._end()  # which is written before the run is over
+                return self._how_to_go_on() if ended is None else ended
             time.sleep(0.2)
+
+    def _over(self) -> bool:
+        """Whether Flower says that the run has ended, asked now and then: its process may end alone."""
+        if time.monotonic() - self._watched < WATCH:
+            return False
+        self._watched = time.monotonic()
+        try:
+            (run,) = flwr(self._environment, "list", "potluck", "--run-id", self._run)["runs"]
+        except (PotluckError, subprocess.TimeoutExpired) as error:
+            log.warning("Flower does not say how the run is: %s", error)
+            return False
+        return str(run["status"]).startswith("finished")
+
+    def _how_to_go_on(self) -> str:
+        return (
+            f"The ServerApp, which plays the rounds, ended without a word; see {self._home / 'superlink.log'}. "
+            f"Participants wait; go on with --resume."
+        )
 
     def ask_to_stop(self) -> None:
         """Has the run stop after what it is doing, and waits for it a little."""
@@ -99,7 +128,8 @@ class Link:
         settings = {"federation": self._path, "out": self._out, "told": self._told}
         config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
         config += [f"resume={str(self._resume).lower()}", f"server={os.getpid()}"]
-        flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
+        said = flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
+        self._run, self._watched = str(said["run-id"]), time.monotonic()
 
     def _register(self, key: str) -> None:
         try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +98,24 @@ def test_the_server_killed_and_started_again_goes_on_to_the_same_result(tmp_path
         site.wait("serve", "p0", "p1")
     agree(site.rows(), site.serial(), 1e-12)
     assert "already holds a run" not in site.told("serve")
+
+
+def test_a_server_app_that_ends_alone_is_noticed(tmp_path):
+    site = Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN}, rounds=2)
+    with site:
+        site.serve()
+        site.join("p0", "p1")
+        site.until(lambda: "round 1 of 2" in site.told("serve"), "round 1 to end")
+        marks = (b"flwr-serverapp", str(tmp_path).encode())
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if marks[0] in path.read_bytes() and marks[1] in path.with_name("environ").read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+        site.wait("serve", code=2)
+        assert "go on with --resume" in " ".join(site.told("serve").split())
+        site.serve("--resume")
+        site.wait("serve", "p0", "p1")
+    agree(site.rows(), site.serial(), 1e-12)
 
 
 def test_a_participant_that_joins_late_takes_part_from_then_on(tmp_path):
