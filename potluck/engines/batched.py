@@ -57,6 +57,7 @@ class Batched(LocalEngine):
 
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
         super().__init__(device, precision)
+        self._side_by_side = device.type == "cuda"
         self._architectures = Architectures()
         self._unstackable: set[Hashable] = set()
         self._most: dict[Hashable, int] = {}
@@ -109,9 +110,10 @@ class Batched(LocalEngine):
         """Answers every stack; what cannot be stacked, alone."""
         answers: list[Timed] = [(None, 0.0)] * count
         together = [stack for stack in stacks if self._pays(stack)]
-        for stack, found in zip(together, self._answer_together(together), strict=True):
-            for index, answer in zip(stack.at, found, strict=True):
-                answers[index] = answer
+        for at_once in self._at_once(together):
+            for stack, found in zip(at_once, self._answer_some(at_once), strict=True):
+                for index, answer in zip(stack.at, found, strict=True):
+                    answers[index] = answer
         for stack in stacks:
             if stack not in together:
                 for index, job in zip(stack.at, stack.jobs, strict=True):
@@ -136,16 +138,15 @@ class Batched(LocalEngine):
             return False
         return len(stack.jobs) > 1 or (self.device.type == "cuda" and isinstance(stack.jobs[0].work, Fit))
 
-    def _answer_together(self, stacks: list[Stacked]) -> list[list[Timed]]:
-        """On a GPU all trainings run side by side; on a CPU one stack after the other, while caches hold it."""
-        if not stacks:
-            return []
-        if self.device.type == "cuda" and isinstance(stacks[0].jobs[0].work, Fit):
-            return self._answer_some(stacks)
-        return [self._answer_some([stack])[0] for stack in stacks]
+    def _at_once(self, stacks: list[Stacked]) -> list[list[Stacked]]:
+        """Which are answered at the same time: all trainings on a GPU; on a CPU, whose caches hold one, and of those
+        that only look, each by itself."""
+        trainings = [stack for stack in stacks if self._side_by_side and isinstance(stack.jobs[0].work, Fit)]
+        others = [[stack] for stack in stacks if stack not in trainings]
+        return [trainings, *others] if trainings else others
 
     def _answer_some(self, stacks: list[Stacked]) -> list[list[Timed]]:
-        """Answers these at the same time, or with less at a time where memory does not suffice."""
+        """Answers one stack, or several trainings at the same time, or less at a time where memory does not suffice."""
         began = time.perf_counter()
         done: Sequence[Training | list[Any] | None]
         try:

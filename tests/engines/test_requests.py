@@ -9,6 +9,7 @@ from torch import nn
 
 from potluck.engines import Batched, Serial, batched
 from potluck.engines.training import Training
+from potluck.learners.base import Fitted
 from potluck.learners.net import Companion
 from potluck.learners.network import Network
 from potluck.objectives import cross_entropy
@@ -205,3 +206,28 @@ def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkey
     monkeypatch.setitem(batched.STACK_BYTES, "cpu", 2 * weight)
     Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20, 13, 30, 7)))
     assert sizes == [2, 2]  # and the fifth alone
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_some_may_train_while_others_look(order, monkeypatch):
+    """In one step, also where all trainings run side by side as on a GPU."""
+    looks = {"predict": Predict(samples(9, 1)), "tap": Tap(samples(9, 1), at=["1"])}
+
+    def step():
+        made = [*jobs(REQUESTS["cross entropy"]), *jobs(REQUESTS["proximal term"])]
+        return [*made, *(job for work in looks.values() for job in jobs(lambda i, learner, work=work: work))][::order]
+
+    alone, together = step(), step()
+    expected = Serial(CPU).answer(alone)
+    monkeypatch.setattr(batched, "timed_alone", None)
+    train, trained = Batched._train, []
+    monkeypatch.setattr(Batched, "_train", lambda self, stacks: (trained.append(len(stacks)), train(self, stacks))[1])
+    engine = Batched(CPU)
+    engine._side_by_side = True
+    torch.testing.assert_close(
+        [answer for answer in engine.answer(together) if not isinstance(answer, Fitted)],
+        [answer for answer in expected if not isinstance(answer, Fitted)],
+    )
+    assert trained == [2]
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
