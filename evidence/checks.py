@@ -88,7 +88,7 @@ def unplayed(results: Results) -> Found:
 
 def accuracy(name: str) -> Callable[[Results], list[float]]:
     """Percent after the last round, seed by seed."""
-    return lambda results: [100 * measured(run)[last_round(run)] for run in results.runs(name).values()]
+    return lambda results: [100 * measured(run)[last_round(run)] for _, run in sorted(results.runs(name).items())]
 
 
 def mean_gain(one: str, alone: str) -> Callable[[Results], list[float]]:
@@ -99,7 +99,7 @@ def mean_gain(one: str, alone: str) -> Callable[[Results], list[float]]:
 def all_gains(results: Results, one: str, alone: str) -> list[list[float]]:
     """Everybody's gain, seed by seed."""
     reference = results.runs(alone)
-    return [list(gains(run, reference[seed]).values()) for seed, run in results.runs(one).items()]
+    return [list(gains(run, reference[seed]).values()) for seed, run in sorted(results.runs(one).items())]
 
 
 def rounds_to(name: str, score: float, over: int = 5) -> Callable[[Results], list[int | None]]:

@@ -74,8 +74,10 @@ def last_round(outcome: Outcome) -> int:
 
 
 def first_at(outcome: Outcome, score: float, over: int) -> int | None:
-    """The first measured round up to which the mean over so many measured rounds is at a score: curves go up and down,
-    and one that crosses a line once has not arrived there."""
+    """The first measured round up to which the mean over so many measured rounds is at a score.
+
+    Curves go up and down, and one that crosses a line once has not arrived there.
+    """
     scores = list(measured(outcome).items())
     for end in range(over, len(scores) + 1):
         if np.mean([found for _, found in scores[end - over : end]]) >= score:

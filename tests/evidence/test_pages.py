@@ -12,6 +12,7 @@ from evidence.experiment import RESULTS
 from evidence.figures import FIGURES
 from evidence.outcomes import Results
 from evidence.pages import MARKED, MOST_WORDS, PAGES, filled, place, unaccounted, words
+from evidence.run_all import PLANNED
 from evidence.tables import TABLES
 
 
@@ -85,6 +86,24 @@ def test_every_run_is_shown(results):
             return True
 
     assert not [file for file in results.files if not any(tells(name, file) for name in readers[file])]
+
+
+def begun(command):
+    """The prefixes that a command plays: the shell's braces are written out."""
+    for word in re.search(r"--only ([^`\n]*?)(?: --|`|$)", command, re.M)[1].split():
+        if found := re.fullmatch(r"(.*)\{(.*)\}(.*)", word):
+            yield from (f"{found[1]}{middle}{found[3]}" for middle in found[2].split(","))
+        else:
+            yield word
+
+
+def test_every_command_plays_something():
+    text = "\n".join(MARKED.sub("", path.read_text()) for path in PAGES.values())
+    commands = re.findall(r"^.*run_all --data DATA.*--only.*$", text, re.M)
+    commands += re.findall(r"`--only [^`]*`", text)
+    prefixes = [prefix for command in commands for prefix in begun(command)]
+    assert len(prefixes) > 20
+    assert not [prefix for prefix in prefixes if not any(job.name.startswith(prefix) for job in PLANNED)]
 
 
 class TestFilling:
