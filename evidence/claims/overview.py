@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from evidence.checks import VERDICTS, mean_gain
+import numpy as np
+
+from evidence.checks import VERDICTS, accuracy, mean_gain
 from evidence.claims.kinds import Claims, Value, claim, mean, mean_difference, most_and_least
-from evidence.claims.mhat import times_fd
+from evidence.claims.mhat import accuracies_come_back, times_fd
 from evidence.rows import paper_verdict, rows, tried
 from evidence.statements import ADULT, IID, NON_IID
 
@@ -39,6 +41,12 @@ CLAIMS = Claims(
             *(_tried(verdict) for verdict in VERDICTS),
         ),
     ],
-    words=[],
+    words=[
+        (
+            "all accuracies are far lower",
+            lambda results: float(np.mean(accuracy("draftfed_cifar.draftfed")(results))) < 50,
+        ),
+        ("Accuracies with labelled public data come back", accuracies_come_back),
+    ],
     given="1.4 4 8.5 10 17.3 18 20 26 34 35.6 50 52 95 101 152 200",
 )
