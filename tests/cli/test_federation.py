@@ -71,7 +71,7 @@ def test_join_wants_an_address(tmp_path):
 def test_nobody_agrees_where_nobody_can_be_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     consent = Consent(messages(), tmp_path, False, False)
-    refused = consent(invitation(CoFED()), CoFED())
+    refused = consent(invitation(CoFED()), CoFED)
     assert refused is not None
     assert "nobody is there to be asked" in refused
     assert "for each public sample the label" in capsys.readouterr().err
@@ -82,9 +82,9 @@ def test_the_owner_is_asked_and_the_answer_remembered(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: asked.append(1) or len(asked) > 1)
     consent = Consent(messages(), tmp_path, False, False)
-    assert consent(invitation(CoFED()), CoFED()) == "its owner did not agree"
-    assert consent(invitation(CoFED()), CoFED()) is None
-    assert Consent(messages(), tmp_path, False, False)(invitation(CoFED()), CoFED()) is None
+    assert consent(invitation(CoFED()), CoFED) == "its owner did not agree"
+    assert consent(invitation(CoFED()), CoFED) is None
+    assert Consent(messages(), tmp_path, False, False)(invitation(CoFED()), CoFED) is None
     assert len(asked) == 2
-    consent(invitation(FedAvg()), FedAvg())  # other terms
+    consent(invitation(FedAvg()), FedAvg)  # other terms
     assert len(asked) == 3
