@@ -98,7 +98,7 @@ def perhefed(draws: int = 50) -> dict[str, Any]:
         found[name] = {
             "parameters": whole,
             "mean": np.mean(sent),
-            "deviation": np.std(sent),
+            "deviation": np.std(sent, ddof=1),
             "least": min(sent),
             "most": max(sent),
             **readings(model, whole),
