@@ -28,7 +28,7 @@ from potluck.bench.rounds import federation
 from potluck.bench.scenarios import CNN, MLP, Scenario
 from potluck.bench.script import finish, run_script, say
 from potluck.bench.timing import Timing, ratios
-from potluck.errors import PotluckError, SettingsError
+from potluck.core.errors import PotluckError, SettingsError
 from potluck.models import build
 
 HERE = Path(__file__).parent

@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 
 import potluck
-from potluck.method import Steps
-from potluck.server import Answers, Server
+from potluck.federation.method import Steps
+from potluck.federation.server import Answers, Server
 
 
 class Busy(potluck.Method):

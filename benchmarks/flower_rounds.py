@@ -24,9 +24,9 @@ import typer
 
 from potluck.bench.results import Figure, Results
 from potluck.bench.script import finish, run_script, say
-from potluck.engines.flower.files import read_federation
-from potluck.engines.flower.link import Link
-from potluck.engines.flower.processes import Program, environment, flwr, free_port, wait_for_port
+from potluck.flower.config import read_federation
+from potluck.flower.processes import Program, environment, flwr, free_port, wait_for_port
+from potluck.flower.superlink import Link
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -20,8 +20,8 @@ import typer
 import potluck
 from potluck.bench.results import Figure, Results
 from potluck.bench.script import finish, run_script
-from potluck.engines.flower.files import read_federation, read_participant
-from potluck.engines.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
+from potluck.flower.config import read_federation, read_participant
+from potluck.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

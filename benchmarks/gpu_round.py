@@ -12,8 +12,8 @@ from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import COFED, DIFFERENT, FEDIN, Scenario
 from potluck.bench.script import finish, run_script, say
 from potluck.bench.steps import eager_and_engine
+from potluck.core.errors import SettingsError, nearest
 from potluck.engines import pick_device
-from potluck.errors import SettingsError, nearest
 
 HERE = Path(__file__).parent
 FEDERATIONS: dict[str, Scenario] = {"fedin": FEDIN, "cofed": COFED, "different": DIFFERENT}

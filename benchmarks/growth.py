@@ -14,7 +14,7 @@ import typer
 from potluck.bench.results import Figure, Results
 from potluck.bench.script import finish, run_script, say
 from potluck.bench.timing import Timing
-from potluck.errors import PotluckError
+from potluck.core.errors import PotluckError
 from potluck.report.figures import need_matplotlib
 
 HERE = Path(__file__).parent

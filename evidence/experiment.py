@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 import potluck
+from potluck.core.history import Row
 from potluck.data import Source
-from potluck.history import Row
-from potluck.seating import Shown
+from potluck.federation.admission import Shown
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)

@@ -16,11 +16,11 @@ import torch
 import potluck
 from evidence.experiment import Data, Maker, Setup, everyone, run
 from evidence.images import balanced, narrow, people
-from potluck.labels import decode
+from potluck.core.labels import decode
+from potluck.core.randomness import derive, seeded
 from potluck.learners.structure import convolutions
 from potluck.methods import FedAvg, Local, PerHeFed
 from potluck.models import resnet
-from potluck.randomness import derive, seeded
 
 PLAN = potluck.Plan(lr=1e-4, epochs=5, batch_size=256)
 

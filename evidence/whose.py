@@ -8,9 +8,9 @@ from torch import Tensor
 
 import potluck
 from evidence.experiment import Whose, everyone, kind
-from potluck.labels import decode
+from potluck.core.labels import decode
 from potluck.methods import FedAvg, FedIN, Local
-from potluck.methods.weights import WeightSharing
+from potluck.methods.weight_sharing import WeightSharing
 
 
 def newest(federation: potluck.Federation) -> dict[str, potluck.Participant]:

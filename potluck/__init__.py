@@ -11,17 +11,17 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from potluck import data, methods
-from potluck.errors import DataError, MisfitError, ModelError, PayloadError, PotluckError, SettingsError
-from potluck.federation import Federation
-from potluck.history import History
-from potluck.learners.net import Companion, Net
-from potluck.method import Method, Needs, exchange
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Limits, Payload
-from potluck.plan import Plan
-from potluck.requests import Exchange, Fit, Predict, Tap
-from potluck.samples import Samples
-from potluck.tuning import choose_plan, grid
+from potluck.core.errors import DataError, MisfitError, ModelError, PayloadError, PotluckError, SettingsError
+from potluck.core.history import History
+from potluck.core.model_view import Companion, Net
+from potluck.core.payload import Form, Like, Limits, Payload
+from potluck.core.plan import Plan
+from potluck.core.requests import Exchange, Fit, Predict, Tap
+from potluck.core.samples import Samples
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method, Needs, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.tuning import choose_plan, grid
 
 try:
     __version__ = version("potluck-fl")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.history import Row
+from potluck.core.history import Row
 
 SHAPE = (1, 6, 6)
 

@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.learners.net import Net
+from potluck.core.model_view import Net
+from potluck.core.payload import Payload
+from potluck.federation.server import Server
 from potluck.methods import FedAvg
 from potluck.methods.fedin import exact
-from potluck.payload import Payload
-from potluck.server import Server
 from tests.tables import PLAN, agree, made_data, participants, weights_agree
 
 ROOT = Path(__file__).parent.parent

@@ -16,7 +16,7 @@ import torch
 
 import potluck
 from potluck.bench.memory import peak_memory
-from potluck.history import Row
+from potluck.core.history import Row
 from potluck.models import cnn
 
 POOL, SHAPE = 10_000, (3, 16, 16)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import potluck
-from potluck.engines.flower.files import read_participant
-from potluck.engines.flower.processes import free_port
+from potluck.flower.config import read_participant
+from potluck.flower.processes import free_port
 
 HERE = Path(__file__).parent
 POTLUCK = str(Path(sys.executable).with_name("potluck"))

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from potluck.bench.scenarios import Scenario
+from potluck.core.randomness import seeded
 from potluck.learners.network import make_optimizer
 from potluck.models import build
-from potluck.randomness import seeded
 
 
 def eager_epochs(scenario: Scenario, device: torch.device) -> dict[str, Callable[[], None]]:

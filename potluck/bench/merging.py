@@ -15,14 +15,14 @@ from potluck.bench.results import Figure
 from potluck.bench.rounds import federation
 from potluck.bench.scenarios import CIFAR, FEDIN, Scenario
 from potluck.bench.timing import in_turns, ratios
+from potluck.core.payload import Payload
+from potluck.core.plan import Plan
+from potluck.core.requests import Exchange, Job
 from potluck.engines.session import Session
-from potluck.federation import Federation
-from potluck.method import Method
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method
+from potluck.federation.server import Server
 from potluck.methods import FedIN, PerHeFed
-from potluck.payload import Payload
-from potluck.plan import Plan
-from potluck.requests import Exchange, Job
-from potluck.server import Server
 
 GOAL = 1 / 3
 """Of the machine's copy bandwidth."""

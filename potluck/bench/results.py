@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from potluck.bench.machine import describe
 from potluck.bench.timing import Timing
-from potluck.errors import DataError
+from potluck.core.errors import DataError
 from potluck.report.tables import Table
 
 Better = Literal["lower", "higher"]

@@ -8,8 +8,8 @@ from typing import Any
 from potluck.bench.results import Figure
 from potluck.bench.scenarios import Scenario
 from potluck.bench.timing import in_turns, ratios
-from potluck.federation import Federation
-from potluck.method import Method
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method
 from potluck.methods import FedAvg
 
 

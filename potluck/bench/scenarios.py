@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from potluck.core.plan import Plan
+from potluck.federation.participant import Participant
 from potluck.models import cnn
 from potluck.models.cnn import TABLE_1
-from potluck.participant import Participant
-from potluck.plan import Plan
 
 Model = str | Callable[..., Any]
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from potluck.bench.machine import busy
 from potluck.bench.results import Results
-from potluck.errors import PotluckError
+from potluck.core.errors import PotluckError
 
 
 def run_script(main: Callable[..., None]) -> None:

@@ -12,7 +12,7 @@ from potluck.bench.results import Figure
 from potluck.bench.rounds import serial_and_auto
 from potluck.bench.scenarios import CNN, COFED, FEDIN, MLP
 from potluck.bench.steps import eager_and_engine
-from potluck.errors import SettingsError, nearest
+from potluck.core.errors import SettingsError, nearest
 
 Part = Callable[[], list[Figure]]
 

@@ -13,7 +13,7 @@ from potluck.bench.rounds import federation
 from potluck.bench.scenarios import Scenario
 from potluck.bench.timing import Way, in_turns, ratios
 from potluck.engines import pick_device
-from potluck.federation import Federation
+from potluck.federation.federation import Federation
 from potluck.methods import Local
 from potluck.models import build
 

@@ -9,8 +9,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from potluck.cli import bench, catalog, check, demo, join, keys, new, run, serve
-from potluck.cli.screen import messages
-from potluck.errors import PotluckError
+from potluck.cli.console import messages
+from potluck.core.errors import PotluckError
 
 
 class Plainly(TyperGroup):

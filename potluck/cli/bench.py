@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from potluck.cli.console import messages, waiting
 from potluck.cli.run import warnings_on
-from potluck.cli.screen import messages, waiting
 
 
 def bench(

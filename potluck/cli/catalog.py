@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from potluck.cli.screen import messages, waiting
+from potluck.cli.console import messages, waiting
 from potluck.data import PARTITIONS, SOURCES
-from potluck.method import Method
+from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS, describe
-from potluck.recipes.named import SUPPLIED
+from potluck.recipes.references import SUPPLIED
 
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects instead of a table.")]
 Entry = dict[str, Any]

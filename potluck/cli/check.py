@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from potluck.cli.console import messages, progress, waiting
 from potluck.cli.run import Change, File, warnings_on
-from potluck.cli.screen import messages, progress, waiting
-from potluck.errors import MisfitError, PotluckError
-from potluck.history import readable_bytes
-from potluck.method import Method
+from potluck.core.errors import MisfitError, PotluckError
+from potluck.core.history import readable_bytes
+from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.recipes import Recipe, read
-from potluck.recipes.table import Table as Dealt
+from potluck.recipes.builder import Table as Dealt
 
 
 @dataclass(frozen=True)

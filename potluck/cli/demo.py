@@ -14,6 +14,6 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="How often it is played, each time with other draws.")] = 5,
 ) -> None:
     """Show what each reaches alone and together, on real data, with models of many kinds."""
-    from potluck.demo import run_demo
+    from potluck.demo.play import run_demo
 
     run_demo(out, seeds, Console())

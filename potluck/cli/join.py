@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from potluck.cli.screen import messages
+from potluck.cli.console import messages
 from potluck.cli.serve import need_flower, terminable
-from potluck.errors import SettingsError
-from potluck.method import Method
+from potluck.core.errors import SettingsError
+from potluck.federation.method import Method
 
 if TYPE_CHECKING:
-    from potluck.engines.flower.letters import Invitation
+    from potluck.flower.protocol import Invitation
 
 
 def join(
@@ -37,11 +37,11 @@ def join(
     kept on this machine: after a break, the same command goes on.
     """
     need_flower()
+    from potluck.core.payload import Limits
     from potluck.engines import Serial, pick_device
-    from potluck.engines.flower.files import read_participant
-    from potluck.engines.flower.host import Host
-    from potluck.engines.flower.joining import take_part
-    from potluck.payload import Limits
+    from potluck.flower.client import Host
+    from potluck.flower.config import read_participant
+    from potluck.flower.supernode import take_part
 
     console = messages()
     paths = {"root_certificates": root_certificates, "key": key}
@@ -85,7 +85,7 @@ class Consent:
         self._console, self._path, self._yes, self._own_public = console, state / "consent.json", yes, own_public
 
     def __call__(self, invitation: Invitation, method: type[Method]) -> str | None:
-        from potluck.engines.flower.terms import consent_text
+        from potluck.flower.consent import consent_text
 
         text = consent_text(invitation, method, self._own_public)
         terms = hashlib.sha256(text.encode()).hexdigest()

@@ -25,7 +25,7 @@ def keys(
     NAME.pub. Nothing is overwritten.
     """
     need_flower()
-    from potluck.engines.flower.certificates import make_keys
+    from potluck.flower.certificates import make_keys
 
     made = make_keys(out, names, [*(host or []), "localhost", "127.0.0.1"], days)
     typer.echo("Wrote:")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
 
 FILES = ("federation.toml", "mine.py")
 

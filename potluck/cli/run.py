@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from potluck.cli.screen import Warnings, messages, progress, waiting
-from potluck.errors import MisfitError, SettingsError
-from potluck.federation import Federation
-from potluck.history import Row
+from potluck.cli.console import Warnings, messages, progress, waiting
+from potluck.core.errors import MisfitError, SettingsError
+from potluck.core.history import Row
+from potluck.federation.federation import Federation
 from potluck.recipes import Recipe, read
 
 File = Annotated[Path, typer.Argument(help="A run file; `potluck new` writes one.", show_default=False)]

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.screen import messages
-from potluck.errors import PotluckError, SettingsError, how_to_install
+from potluck.cli.console import messages
+from potluck.core.errors import PotluckError, SettingsError, how_to_install
 
 
 def serve(
@@ -29,8 +29,8 @@ def serve(
     goes on with --resume.
     """
     need_flower()
-    from potluck.engines.flower.files import read_federation
-    from potluck.engines.flower.link import Link
+    from potluck.flower.config import read_federation
+    from potluck.flower.superlink import Link
 
     console = messages()
     settings = read_federation(file, port=port)

@@ -4,7 +4,8 @@
 ``Partition``). ``public`` gives the public set that some methods need. ``picture`` shows who holds what.
 """
 
-from potluck.data.partitions import (
+from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz
+from potluck.data.partitioners import (
     PARTITIONS,
     Partition,
     by_classes,
@@ -14,9 +15,8 @@ from potluck.data.partitions import (
     split,
     superclasses,
 )
-from potluck.data.picture import Holdings, holdings, picture
+from potluck.data.plots import Holdings, holdings, picture
 from potluck.data.public import Aside, from_source, take_aside, valid_values
-from potluck.data.sources import SOURCES, Source, arrays, digits, generated, generated_images, load, npz
 
 __all__ = [
     "PARTITIONS",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.errors import DataError
-from potluck.labels import LabelSpace, label_space
+from potluck.core.errors import DataError
+from potluck.core.labels import LabelSpace, label_space
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.data.rows import as_labels, at_least, draws, same_length, set_aside
+from potluck.core.errors import DataError
+from potluck.data.sampling import as_labels, at_least, draws, same_length, set_aside
 from potluck.data.source import Source
-from potluck.errors import DataError
 
 FEW_VALUES = 20
 """A column with no more distinct values than this is taken for a choice, not a measure."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.data.rows import as_labels, draws, same_length, set_aside
-from potluck.errors import DataError
-from potluck.labels import LabelSpace, label_space
-from potluck.samples import as_inputs
+from potluck.core.errors import DataError
+from potluck.core.labels import LabelSpace, label_space
+from potluck.core.samples import as_inputs
+from potluck.data.sampling import as_labels, draws, same_length, set_aside
 
 
 @dataclass(frozen=True, eq=False)

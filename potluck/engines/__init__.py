@@ -5,14 +5,14 @@ An engine never names a method; a method never names an engine; the results agre
 
 from __future__ import annotations
 
-from potluck.engines.auto import Auto
-from potluck.engines.batched import Batched
-from potluck.engines.devices import DeviceName, pick_device
-from potluck.engines.local import LocalEngine
+from potluck.core.errors import SettingsError, nearest
+from potluck.engines.auto.engine import Auto
+from potluck.engines.base import LocalEngine
+from potluck.engines.batched.engine import Batched
+from potluck.engines.dry_run import Rehearsal
+from potluck.engines.hardware import DeviceName, pick_device
 from potluck.engines.precision import check_precision
-from potluck.engines.rehearsal import Rehearsal
 from potluck.engines.serial import Serial
-from potluck.errors import SettingsError, nearest
 
 __all__ = ["Auto", "Batched", "DeviceName", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
 

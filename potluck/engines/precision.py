@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from potluck.errors import SettingsError, nearest
+from potluck.core.errors import SettingsError, nearest
 
 Precision = Literal["torch", "float32", "bfloat16"]
 """``torch``: what PyTorch does by itself, which on recent GPUs is TF32 in convolutions and float32 elsewhere.

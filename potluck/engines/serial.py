@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from potluck.engines.local import LocalEngine, timed_alone
+from potluck.core.requests import Job
+from potluck.engines.base import LocalEngine, timed_alone
 from potluck.engines.precision import computing_in
-from potluck.requests import Job
 
 
 class Serial(LocalEngine):

@@ -6,14 +6,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from potluck.errors import DataError
+from potluck.core.errors import DataError
+from potluck.core.plan import Plan
+from potluck.core.randomness import derive
+from potluck.core.requests import Exchange, Fit, Job, Predict, Request, Tap, Work
+from potluck.core.samples import Samples
+from potluck.federation.participant import Participant
+from potluck.federation.server import Server
 from potluck.learners.base import Learner
-from potluck.participant import Participant
-from potluck.plan import Plan
-from potluck.randomness import derive
-from potluck.requests import Exchange, Fit, Job, Predict, Request, Tap, Work
-from potluck.samples import Samples
-from potluck.server import Server
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from potluck.errors import ModelError
-from potluck.plan import Plan
-from potluck.samples import Samples
+from potluck.core.errors import ModelError
+from potluck.core.plan import Plan
+from potluck.core.samples import Samples
 
 if TYPE_CHECKING:
-    from potluck.requests import Job
+    from potluck.core.requests import Job
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ import torch
 from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
-from potluck.errors import ModelError
-from potluck.labels import LabelSpace, decode
-from potluck.learners import keeping
+from potluck.core.errors import ModelError
+from potluck.core.labels import LabelSpace, decode
+from potluck.core.objectives import cross_entropy
+from potluck.core.plan import Plan
+from potluck.core.randomness import derive
+from potluck.core.requests import Fit, Predict
+from potluck.core.samples import Samples
+from potluck.learners import serialization as keeping
 from potluck.learners.base import Fitted, Learner
-from potluck.objectives import cross_entropy
-from potluck.plan import Plan
-from potluck.randomness import derive
-from potluck.requests import Fit, Predict
-from potluck.samples import Samples
 
 if TYPE_CHECKING:
-    from potluck.requests import Job
+    from potluck.core.requests import Job
 
 
 class Estimator(Learner):

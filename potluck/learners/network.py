@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from potluck.errors import ModelError, nearest
+from potluck.core.errors import ModelError, nearest
+from potluck.core.model_view import Companion, Net, reached, tapped
+from potluck.core.plan import Plan
+from potluck.core.randomness import derive, seeded
+from potluck.core.requests import Fit, Job, Predict, Tap
+from potluck.core.samples import Samples
+from potluck.core.stable_names import stable_name
 from potluck.learners.base import Fitted, Learner
-from potluck.learners.net import Companion, Net, reached, tapped
-from potluck.learners.steps import batch_of, course, epoch_means
-from potluck.plan import Plan
-from potluck.randomness import derive, seeded
-from potluck.requests import Fit, Job, Predict, Tap
-from potluck.samples import Samples
-from potluck.stable_names import stable_name
+from potluck.learners.schedule import batch_of, course, epoch_means
 
 if TYPE_CHECKING:
-    from potluck.objectives import Gradients
+    from potluck.core.objectives import Gradients
 
 EVALUATION_BATCH = 1024
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor, nn
 
-from potluck.errors import ModelError, SettingsError
-from potluck.learners.net import Net, submodule
-from potluck.randomness import seeded
+from potluck.core.errors import ModelError, SettingsError
+from potluck.core.model_view import Net, submodule
+from potluck.core.randomness import seeded
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 SHORTCUTS = frozenset({"downsample", "shortcut", "skip", "identity"})

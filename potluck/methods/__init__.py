@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from potluck.core.registry import Registry
 from potluck.methods.cofed import CoFED
 from potluck.methods.draftfed import DraftFed
 from potluck.methods.fd import FD
@@ -10,7 +11,6 @@ from potluck.methods.fedin import FedIN
 from potluck.methods.local import Local
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
-from potluck.registry import Registry
 
 METHODS = Registry(
     "methods", {method.__name__: method for method in (CoFED, DraftFed, FD, FedAvg, FedIN, Local, MHAT, PerHeFed)}

@@ -12,13 +12,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.labels import UNLABELLED, union
-from potluck.method import Method, Needs, Steps, exchange
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Payload
-from potluck.requests import Exchange, Fit, Predict
-from potluck.samples import Samples
-from potluck.server import Answers, Each, Server
+from potluck.core.labels import UNLABELLED, union
+from potluck.core.payload import Form, Like, Payload
+from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.samples import Samples
+from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Each, Server
 
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""

@@ -14,20 +14,20 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from potluck.errors import ModelError, PayloadError
-from potluck.labels import one_space
-from potluck.learners.net import Net
+from potluck.core.errors import ModelError, PayloadError
+from potluck.core.labels import one_space
+from potluck.core.model_view import Net
+from potluck.core.objectives import Given
+from potluck.core.payload import Form, Like, Limits, Payload
+from potluck.core.randomness import generator
+from potluck.core.requests import Exchange, Fit, Request, Tap
+from potluck.core.samples import Batch, Samples
+from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Each, Server
 from potluck.learners.structure import convolutions, draft_point
-from potluck.method import Method, Needs, Steps, exchange
-from potluck.methods.drafts import aligned, maps
-from potluck.methods.windows import WindowMean
-from potluck.objectives import Given
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Limits, Payload
-from potluck.randomness import generator
-from potluck.requests import Exchange, Fit, Request, Tap
-from potluck.samples import Batch, Samples
-from potluck.server import Answers, Each, Server
+from potluck.methods.averaging import WindowMean
+from potluck.methods.feature_alignment import aligned, maps
 
 LOGITS, WHOLE = "logits", ""
 """The last draft's name, and the path at which a network's own output is tapped."""

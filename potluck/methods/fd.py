@@ -11,14 +11,14 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
-from potluck.labels import one_space
-from potluck.method import Method, Needs, Replies, ServerSteps, Steps, exchange
-from potluck.objectives import hard_and_soft
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Payload
-from potluck.requests import Exchange, Fit, Predict
-from potluck.samples import Samples
-from potluck.server import Answers, Server
+from potluck.core.labels import one_space
+from potluck.core.objectives import hard_and_soft
+from potluck.core.payload import Form, Like, Payload
+from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.samples import Samples
+from potluck.federation.method import Method, Needs, Replies, ServerSteps, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
 
 
 def probabilities_form(method: Method, server: Server, sender: str) -> Form:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from potluck.method import Needs, Steps, exchange
-from potluck.methods.weights import Merge, WeightSharing, form_of
-from potluck.participant import Participant
-from potluck.payload import Payload
-from potluck.requests import Exchange, Fit
-from potluck.server import Answers, Server
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange, Fit
+from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.weight_sharing import Merge, WeightSharing, form_of
 
 
 class FedAvg(WeightSharing):

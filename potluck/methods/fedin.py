@@ -14,16 +14,16 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from potluck.learners.net import Net
-from potluck.method import Needs, Steps, exchange
-from potluck.methods.weights import Merge, WeightSharing, form_of
-from potluck.objectives import Given, Gradients
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Payload
-from potluck.randomness import generator
-from potluck.requests import Exchange, Fit, Request, Tap
-from potluck.samples import Batch, Samples
-from potluck.server import Answers, Server
+from potluck.core.model_view import Net
+from potluck.core.objectives import Given, Gradients
+from potluck.core.payload import Form, Like, Payload
+from potluck.core.randomness import generator
+from potluck.core.requests import Exchange, Fit, Request, Tap
+from potluck.core.samples import Batch, Samples
+from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.weight_sharing import Merge, WeightSharing, form_of
 
 IN, OUT = "features/in", "features/out"
 """The names under which the pairs (s_in, s_out) travel beside the weights."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from potluck.method import Method, Steps
-from potluck.participant import Participant
-from potluck.requests import Fit
+from potluck.core.requests import Fit
+from potluck.federation.method import Method, Steps
+from potluck.federation.participant import Participant
 
 
 class Local(Method):

@@ -9,17 +9,17 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from potluck.labels import UNLABELLED
-from potluck.learners.net import Net
-from potluck.method import ServerSteps, exchange
+from potluck.core.labels import UNLABELLED
+from potluck.core.model_view import Net
+from potluck.core.objectives import Given, hard_and_soft
+from potluck.core.payload import Payload
+from potluck.core.plan import Plan
+from potluck.core.requests import Fit, Predict
+from potluck.core.samples import Batch, Samples
+from potluck.federation.method import ServerSteps, exchange
+from potluck.federation.server import Answers, Server
 from potluck.methods.fd import FD, probabilities_form
 from potluck.models import MODELS
-from potluck.objectives import Given, hard_and_soft
-from potluck.payload import Payload
-from potluck.plan import Plan
-from potluck.requests import Fit, Predict
-from potluck.samples import Batch, Samples
-from potluck.server import Answers, Server
 
 
 class MHAT(FD):

@@ -14,14 +14,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.errors import MisfitError, PayloadError, SettingsError, nearest
+from potluck.core.errors import MisfitError, PayloadError, SettingsError, nearest
+from potluck.core.payload import Form, Like, Payload, dtype_named
+from potluck.core.requests import Exchange, Fit
+from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Each, Server
 from potluck.learners.structure import convolutions
-from potluck.method import Method, Needs, Steps, exchange
-from potluck.methods.windows import WindowMean, window
-from potluck.participant import Participant
-from potluck.payload import Form, Like, Payload, dtype_named
-from potluck.requests import Exchange, Fit
-from potluck.server import Answers, Each, Server
+from potluck.methods.averaging import WindowMean, window
 
 LARGEST = 2**28
 """How many values the global model may have: nobody can make the server hold more."""

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from potluck.calls import call
+from potluck.core.calls import call
+from potluck.core.registry import Registry
 from potluck.models.additive import additive
 from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 from potluck.models.densenet import DEPTHS as DENSENETS
@@ -23,7 +24,6 @@ from potluck.models.densenet import densenet
 from potluck.models.mlp import mlp, random_mlp
 from potluck.models.resnet import DEPTHS as RESNETS
 from potluck.models.resnet import resnet
-from potluck.registry import Registry
 
 __all__ = [
     "CLASSES",

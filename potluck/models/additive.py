@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
-from potluck.errors import ModelError, SettingsError, how_to_install
+from potluck.core.errors import ModelError, SettingsError, how_to_install
 
 Rows = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from potluck.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError
 
 Choice = TypeVar("Choice", int, str)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
+from potluck.core.randomness import generator
 from potluck.models.checks import image_shape, one_of, sizes
-from potluck.randomness import generator
 
 TABLE_1 = {
     1: (24, 40),

@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from potluck.core.randomness import generator
 from potluck.models.checks import one_of, sizes
-from potluck.randomness import generator
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 UNITS = (32, 64, 128, 256, 512, 1024)

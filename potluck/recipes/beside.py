@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
 
 _PATH = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w.]*")
 

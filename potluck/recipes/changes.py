@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from potluck.errors import SettingsError, nearest
-from potluck.settings import Place
+from potluck.core.errors import SettingsError, nearest
+from potluck.core.settings import Place
 
 
 def change(content: dict[str, Any], text: str) -> Place:

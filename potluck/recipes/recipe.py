@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
+from potluck.core.errors import PotluckError
+from potluck.core.labels import Label
+from potluck.core.plan import Plan
 from potluck.engines import DeviceName, make_engine
 from potluck.engines.precision import Precision
-from potluck.errors import PotluckError
-from potluck.federation import Federation
-from potluck.labels import Label
-from potluck.method import Method
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method
+from potluck.federation.tuning import grid
 from potluck.methods import METHODS
-from potluck.plan import Plan
-from potluck.recipes.named import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
-from potluck.recipes.part import Origin, Part, refuse, wrong_in
-from potluck.tuning import grid
+from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
+from potluck.recipes.validation import Origin, Part, refuse, wrong_in
 
 if TYPE_CHECKING:
-    from potluck.recipes.table import Table
+    from potluck.recipes.builder import Table
 
 Whole = Annotated[int, Strict()]
 
@@ -157,7 +157,7 @@ class Recipe(Part):
 
     def table(self) -> Table:
         """The data loaded and dealt, the participants made."""
-        from potluck.recipes.table import Table
+        from potluck.recipes.builder import Table
 
         return Table(self)
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from potluck.errors import PotluckError, how_to_install
-from potluck.report.compared import Compared, overall, spread
+from potluck.core.errors import PotluckError, how_to_install
+from potluck.report.comparison import Compared, overall, spread
 
 PAPER, INK, SOFT, LINE = "#fbfaf7", "#22303a", "#6c7780", "#e4dfd5"
 ALONE, TOGETHER = "#7f97a3", "#d9593a"

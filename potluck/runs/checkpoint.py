@@ -19,8 +19,8 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from potluck.errors import PotluckError
-from potluck.runs.state import pack, read, save, unpack
+from potluck.core.errors import PotluckError
+from potluck.runs.serialization import pack, read, save, unpack
 
 log = logging.getLogger(__name__)
 

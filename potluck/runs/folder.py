@@ -10,8 +10,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from potluck.errors import SettingsError
-from potluck.history import History, Row
+from potluck.core.errors import SettingsError
+from potluck.core.history import History, Row
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import CheckpointError, Fingerprint
 

@@ -16,7 +16,7 @@ from potluck.bench.overhead import overhead
 from potluck.bench.scenarios import CNN, COFED, NOTHING
 from potluck.bench.short import GPU_PARTS, PARTS, chosen
 from potluck.bench.steps import eager_and_engine
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
 from potluck.methods import FedIN, PerHeFed
 
 TINY = COFED.but(models=COFED.models[:2], count=4, samples=10, plan=COFED.plan.but(batch_size=5))

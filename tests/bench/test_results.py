@@ -9,7 +9,7 @@ import pytest
 from potluck.bench.machine import busy, describe, in_words
 from potluck.bench.results import Figure, Results, readable
 from potluck.bench.timing import Timing
-from potluck.errors import DataError
+from potluck.core.errors import DataError
 
 SLOW = Figure.timed("a round", Timing(9.0, (3.0, 1.0, 2.0)), "ms", scale=10, goal=15)
 FAST = Figure.of("a over b", [2.0, 4.0, 1.5], "×", "higher", goal=1.5)

@@ -14,7 +14,7 @@ from benchmarks.ways import growth_rounds
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import MLP
 from potluck.bench.script import run_script
-from potluck.errors import PotluckError
+from potluck.core.errors import PotluckError
 
 SMALL = MLP.but(count=3, samples=64)
 

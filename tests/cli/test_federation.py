@@ -1,4 +1,4 @@
-"""`potluck keys`, `serve` and `join`: what they write, ask and refuse. Real federations are in tests/engines/flower."""
+"""`potluck keys`, `serve` and `join`: what they write, ask and refuse. Real federations are in tests/flower."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 import pytest
 from cryptography import x509
 
+from potluck.cli.console import messages
 from potluck.cli.join import Consent
-from potluck.cli.screen import messages
 from potluck.methods import CoFED, FedAvg
 from tests.cli.commands import potluck
-from tests.engines.flower.fakes import invitation
+from tests.flower.fakes import invitation
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_there_is_told():
 
 
 def test_join_wants_an_address(tmp_path):
-    things = "tests.engines.flower.things"
+    things = "tests.flower.things"
     (tmp_path / "a.toml").write_text(f'name = "a"\nmodel = "mlp"\ndata = {{ name = "{things}:data", seed = 0 }}\n')
     assert "expected HOST:PORT" in potluck("join", "a.toml", "--server", "somewhere", fails=2).output
 

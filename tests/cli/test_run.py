@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from potluck.history import History
+from potluck.core.history import History
 from potluck.recipes import read
 from tests.cli.commands import potluck, start
 from tests.recipes.files import MODULE, NETS, SMALL, write

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from potluck.core.errors import DataError
 from potluck.data.partition import Partition, with_all_labels, with_own_labels
-from potluck.errors import DataError
 
 ROWS = np.array([0, 2])
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from potluck.core.errors import DataError
 from potluck.data import arrays, from_source, generated, take_aside, valid_values
-from potluck.errors import DataError
 
 X, Y = np.arange(100.0).reshape(50, 2), np.arange(50) % 5
 

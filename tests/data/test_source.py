@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from potluck.core.errors import DataError
 from potluck.data.source import Source, held_out
-from potluck.errors import DataError
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from potluck.core.errors import SettingsError
+from potluck.core.plan import Plan
+from potluck.core.requests import Fit, Job, Predict
 from potluck.engines import Batched, Serial, make_engine
 from potluck.engines.precision import computing_in
-from potluck.errors import SettingsError
 from potluck.learners.network import Network
-from potluck.plan import Plan
-from potluck.requests import Fit, Job, Predict
-from tests.engines.test_requests import samples
+from tests.core.test_requests import samples
 from tests.tables import cnn
 
 CPU = torch.device("cpu")

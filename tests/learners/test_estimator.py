@@ -13,11 +13,11 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
+from potluck.core.objectives import cross_entropy, hard_and_soft
+from potluck.core.randomness import derive
+from potluck.core.requests import Job
 from potluck.learners.base import Fitted
 from potluck.learners.estimator import Estimator
-from potluck.objectives import cross_entropy, hard_and_soft
-from potluck.randomness import derive
-from potluck.requests import Job
 
 CPU = torch.device("cpu")
 LABELS = ("ant", "bee", "cat")

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from potluck import Companion, Fit, ModelError, Plan, Predict, Samples, Tap
+from potluck.core.objectives import cross_entropy
+from potluck.core.requests import Job
 from potluck.learners.base import Fitted
 from potluck.learners.network import EVALUATION_BATCH, Network
-from potluck.learners.steps import course
-from potluck.objectives import cross_entropy
-from potluck.requests import Job
+from potluck.learners.schedule import course
 
 CPU = torch.device("cpu")
 SEED = 5

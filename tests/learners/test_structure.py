@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from potluck.errors import ModelError, SettingsError
-from potluck.learners.net import Net
+from potluck.core.errors import ModelError, SettingsError
+from potluck.core.model_view import Net
 from potluck.learners.structure import Parts, convolutions, draft_point, parts
 from potluck.models import cnn, densenet, mlp, resnet
 from potluck.models.densenet import DEPTHS

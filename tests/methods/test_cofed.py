@@ -8,11 +8,11 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
-from potluck.labels import UNLABELLED
+from potluck.core.labels import UNLABELLED
+from potluck.core.payload import Payload
+from potluck.core.samples import Samples
+from potluck.federation.server import Server
 from potluck.methods.cofed import CoFED, inverse_frequency, votes
-from potluck.payload import Payload
-from potluck.samples import Samples
-from potluck.server import Server
 from tests.tables import made_data
 
 SPACES = {"P1": ["a", "b"], "P2": ["a", "b"], "P3": ["b", "c"], "P4": ["a", "c"]}

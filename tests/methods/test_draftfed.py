@@ -12,17 +12,17 @@ import torch.nn.functional as F
 from torch import nn
 
 import potluck
-from potluck.errors import ModelError, PayloadError, SettingsError
-from potluck.learners.net import Net
-from potluck.method import Needs
+from potluck.core.errors import ModelError, PayloadError, SettingsError
+from potluck.core.model_view import Net
+from potluck.core.payload import Payload
+from potluck.core.samples import Samples
+from potluck.federation.method import Needs
+from potluck.federation.server import Server
 from potluck.methods import DraftFed, Local
 from potluck.methods.draftfed import draft_loss
-from potluck.methods.drafts import aligned, maps
+from potluck.methods.feature_alignment import aligned, maps
 from potluck.models import cnn, densenet, resnet
 from potluck.models.densenet import DEPTHS
-from potluck.payload import Payload
-from potluck.samples import Samples
-from potluck.server import Server
 from tests.tables import PLAN, SHAPE, agree, made_data, mlp, participants, weights_agree
 
 PUBLIC = made_data(30, 60)

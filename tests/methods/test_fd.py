@@ -5,12 +5,12 @@ import torch
 from torch.func import functional_call
 
 import potluck
-from potluck.learners.net import Net
+from potluck.core.model_view import Net
+from potluck.core.objectives import hard_and_soft
+from potluck.core.payload import Payload
+from potluck.core.samples import Samples
+from potluck.federation.server import Server
 from potluck.methods import FD
-from potluck.objectives import hard_and_soft
-from potluck.payload import Payload
-from potluck.samples import Samples
-from potluck.server import Server
 from tests.tables import cnn, made_data, mlp, participants
 
 PUBLIC = made_data(30, 60)

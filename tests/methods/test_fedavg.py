@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import potluck
+from potluck.core.payload import Payload
 from potluck.methods import FedAvg
-from potluck.methods.weights import layout_of
-from potluck.payload import Payload
+from potluck.methods.weight_sharing import layout_of
 from tests.tables import PLAN, cnn, made_data, mlp, participants
 
 

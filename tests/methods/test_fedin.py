@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 
 import potluck
+from potluck.core.payload import Payload
 from potluck.methods import FedAvg, FedIN
 from potluck.methods.fedin import IN, OUT, Drawn, exact
-from potluck.methods.weights import layout_of
-from potluck.payload import Payload
+from potluck.methods.weight_sharing import layout_of
 from tests.tables import deep_cnn, made_data, mlp, participants
 
 GIVEN = {"parts": {"intermediate": ("layer1",)}}

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.learners.net import Net
+from potluck.core.model_view import Net
+from potluck.core.objectives import hard_and_soft
+from potluck.core.payload import Payload
+from potluck.core.samples import Samples
 from potluck.methods import FD, MHAT
-from potluck.objectives import hard_and_soft
-from potluck.payload import Payload
-from potluck.samples import Samples
 from tests.tables import made_data, mlp, participants
 
 PUBLIC = made_data(30, 60)

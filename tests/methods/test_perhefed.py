@@ -11,11 +11,11 @@ import torch
 from torch import nn, tensor
 
 import potluck
+from potluck.core.payload import Payload
+from potluck.federation.server import Server
 from potluck.learners.structure import convolutions
 from potluck.methods import FedAvg, Local, PerHeFed
 from potluck.methods.perhefed import LARGEST, STRUCTURE
-from potluck.payload import Payload
-from potluck.server import Server
 from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
 
 STILL = PLAN.but(epochs=0)

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import potluck
-from potluck.errors import ModelError, SettingsError
-from potluck.learners import keeping
+from potluck.core.errors import ModelError, SettingsError
+from potluck.learners import serialization as keeping
 from potluck.methods import CoFED
 from potluck.models import MODELS, build, describe
 from potluck.models.additive import AdditiveClassifier, additive

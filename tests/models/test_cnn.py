@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError
 from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 
 

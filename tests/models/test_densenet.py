@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError
 from potluck.models.densenet import DEPTHS, densenet
 
 KNOWN = {121: 7_978_856, 161: 28_681_000, 169: 14_149_480, 201: 20_013_928}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
 from potluck.models.mlp import UNITS, mlp, random_mlp
 
 

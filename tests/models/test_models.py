@@ -6,7 +6,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch.func import functional_call, grad, vmap
 
 import potluck
-from potluck.errors import SettingsError
+from potluck.core.errors import SettingsError
 from potluck.models import CLASSES, INPUT_SHAPE, MODELS, build, describe
 from potluck.models.densenet import DEPTHS as DENSENETS
 from potluck.models.resnet import DEPTHS as RESNETS

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError
 from potluck.models.resnet import DEPTHS, resnet
 
 KNOWN = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}

@@ -12,8 +12,8 @@ import pytest
 from potluck import Plan
 from potluck.recipes import Recipe
 from potluck.recipes.beside import look_beside
-from potluck.recipes.part import Origin
 from potluck.recipes.recipe import Data, Party, Public
+from potluck.recipes.validation import Origin
 from tests.recipes.files import MODULE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "run-files.md").read_text()

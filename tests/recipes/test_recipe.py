@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import potluck
-from potluck.errors import DataError, MisfitError, ModelError, SettingsError
+from potluck.core.errors import DataError, MisfitError, ModelError, SettingsError
 from potluck.recipes import Recipe, read
 from tests.recipes.files import MODULE, NETS, SMALL, write
 from tests.tables import agree

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from potluck.errors import PotluckError
+from potluck.core.errors import PotluckError
 from potluck.report import figures
-from potluck.report.compared import Compared
+from potluck.report.comparison import Compared
 
 ROWS = [
     Compared("ann", "tree", "01", alone=(0.5, 0.6), together=(0.7, 0.9)),

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from potluck.report import page
+from potluck.report import html as page
 from potluck.report.tables import Table
 
 TABLE = Table(["who", "score"], [["[red]ann[/]", "1.5"], ["<b>", "20"]], total=["mean", "10.75"], strong=1)

@@ -1,0 +1,105 @@
+"""A network as an objective sees it: callable, with its inner layers, parts and parameters within reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from potluck.core.errors import ModelError, nearest
+
+
+class Net:
+    """A module with its own tensors, or with others in their place (which is how engines stack networks)."""
+
+    def __init__(self, module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> None:
+        self._module = module
+        self._tensors = tensors
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """What the whole network makes of a batch: logits."""
+        return self._call(self._module, x)
+
+    def part(self, names: str | Sequence[str], x: Tensor, *, running: bool = True) -> Tensor:
+        """What one named submodule, or several in a row, make of a batch of inner features.
+
+        With ``running=False`` running statistics, such as BatchNorm's, stay as they were.
+        """
+        for name in [names] if isinstance(names, str) else names:
+            x = self._call(submodule(self._module, name), x, running)
+        return x
+
+    def taps(self, x: Tensor, at: Sequence[str]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The logits, and what the named submodules put out on the way there."""
+        with tapped(self._module, at) as taken:
+            logits = self(x)
+        return logits, {name: reached(name, taken) for name in at}
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The trainable parameters by name."""
+        own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
+        return own if self._tensors is None else {name: self._tensors[name] for name in own}
+
+    def _call(self, module: nn.Module, x: Tensor, running: bool = True) -> Tensor:
+        mine: dict[str, Tensor] = {}  # what takes the place of the module's own tensors
+        if self._tensors is not None:
+            mine = dict(self._tensors) if module is self._module else self._inside(module)
+        if not running:
+            mine |= {name: mine.get(name, own).clone() for name, own in module.named_buffers()}
+        output: Tensor = functional_call(module, mine, (x,)) if mine else module(x)
+        return output
+
+    def _inside(self, part: nn.Module) -> dict[str, Tensor]:
+        """The tensors of a part, under its own names; a tensor that parts share is known under its first name."""
+        assert self._tensors is not None
+        first = {id(t): name for name, t in chain(self._module.named_parameters(), self._module.named_buffers())}
+        own = chain(part.named_parameters(remove_duplicate=False), part.named_buffers(remove_duplicate=False))
+        return {name: self._tensors[first[id(t)]] for name, t in own}
+
+
+@dataclass(frozen=True, eq=False)
+class Companion:
+    """A frozen model to learn beside, in evaluation mode: weights for one's own architecture, or for ``module``."""
+
+    weights: Mapping[str, Tensor]
+    module: nn.Module | None = None
+
+
+def submodule(module: nn.Module, name: str) -> nn.Module:
+    """A submodule by its path, with an error that lists what there is."""
+    known: dict[str, nn.Module] = dict(module.named_modules())
+    if name not in known:
+        raise ModelError(f"The model has no layer {name!r}.{nearest(name, [path for path in known if path])}")
+    return known[name]
+
+
+def reached(name: str, taken: Mapping[str, Tensor]) -> Tensor:
+    """What a layer put out, or an error if the network never ran it."""
+    if name not in taken:
+        raise ModelError(f"The network did not run its layer {name!r}, so nothing can be tapped there.")
+    return taken[name]
+
+
+@contextmanager
+def tapped(module: nn.Module, at: Sequence[str]) -> Iterator[dict[str, Tensor]]:
+    """Collects the outputs of the named submodules while the module runs."""
+    taken: dict[str, Tensor] = {}
+
+    def collect(name: str, layer: nn.Module) -> object:
+        def hook(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+            taken[name] = output.clone()  # a layer after it may write into its output, as in-place activations do
+
+        return layer.register_forward_hook(hook)
+
+    layers = {name: submodule(module, name) for name in at}
+    handles = [collect(name, layer) for name, layer in layers.items()]
+    try:
+        yield taken
+    finally:
+        for handle in handles:
+            handle.remove()  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""A plan: how one participant trains. Each has its own, and nobody else needs to know it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from potluck.core.registry import import_object
+from potluck.core.settings import Settings
+
+
+def _named(given: Any) -> Any:
+    return import_object(given) if isinstance(given, str) else given
+
+
+def _name(function: Any) -> Any:
+    named = hasattr(function, "__module__") and hasattr(function, "__qualname__")
+    return f"{function.__module__}:{function.__qualname__}" if named else function
+
+
+Imported = Annotated[Callable[..., Any], BeforeValidator(_named), PlainSerializer(_name, when_used="json")]
+"""A callable named as ``"package.module:name"``."""
+
+Schedule = Callable[[float, int], float]
+"""(progress through this training from 0 to 1, round) → what the learning rate is multiplied by."""
+
+SCHEDULES: dict[str, Schedule] = {
+    "constant": lambda progress, round: 1.0,
+    "linear": lambda progress, round: 1.0 - progress,
+    "cosine": lambda progress, round: 0.5 * (1.0 + math.cos(math.pi * progress)),
+}
+
+
+class Plan(Settings):
+    """How a participant trains a network. An estimator trains in its own way and ignores it.
+
+    ``optimizer`` is one of the names, or anything that makes a torch optimizer from parameters and ``lr`` (and
+    ``momentum`` and ``weight_decay`` where set): ``torch.optim.RMSprop``, or ``"package.module:name"``.
+    ``epochs=0`` trains nothing. A last batch of a single sample joins the batch before it, since BatchNorm cannot
+    train on one sample. ``schedule`` changes the rate in the course of a training. ``clip`` bounds the norm of the
+    gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction (by default
+    bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
+    """
+
+    model_config = ConfigDict(title="a plan")
+
+    optimizer: Literal["sgd", "adam", "adamw"] | Callable[..., torch.optim.Optimizer] | Imported = "adam"
+    lr: float = Field(1e-3, gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    epochs: int = Field(1, ge=0)
+    batch_size: int = Field(32, ge=1)
+    schedule: Literal["constant", "linear", "cosine"] | Schedule | Imported = "constant"
+    clip: float | None = Field(None, gt=0)
+    transform: Callable[[torch.Tensor], torch.Tensor] | Imported | None = None
+    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | Imported | None = None
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Plan:
+        if self.momentum and self.optimizer in ("adam", "adamw"):
+            raise ValueError(f"momentum = {self.momentum!r} with {self.optimizer!r}, which has its own; leave it out")
+        return self
+
+    def but(self, **changes: Any) -> Plan:
+        """This plan with some settings changed; those that are None stay as they are."""
+        kept = {name: getattr(self, name) for name in type(self).model_fields}
+        return Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))
+
+    def rate(self, progress: float, round: int) -> float:
+        """The learning rate at one point of a training."""
+        schedule = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
+        return self.lr * float(schedule(progress, round))
+
+    def inputs(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A batch of stored inputs as the model reads it: transformed, bytes scaled, in the model's precision."""
+        if self.transform is not None:
+            x = self.transform(x)
+        elif x.dtype == torch.uint8:
+            x = x.to(dtype) / 255
+        return x.to(dtype) if x.is_floating_point() else x

@@ -1,0 +1,99 @@
+"""Finds methods, models and data sources by name: Potluck's own, and what other packages announce.
+
+Another package adds one with an entry point, e.g. ``[project.entry-points."potluck.methods"]``
+``mine = "my_package:MyMethod"``; anything can also be named directly as ``"package.module:name"``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.metadata import entry_points
+from typing import Any
+
+from potluck.core.errors import SettingsError, nearest
+
+_ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def importing_only(allowed: Collection[str]) -> Iterator[None]:
+    """Inside, nothing is imported by a name that is not one of these, letter by letter: others chose the names."""
+    token = _ALLOWED.set(allowed)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def _check_allowed(name: str) -> None:
+    allowed = _ALLOWED.get()
+    if allowed is not None and name not in allowed:
+        raise SettingsError(f"{name!r} is code that is not allowed to be imported here.")
+
+
+def import_object(path: str) -> Any:
+    """What ``"package.module:name"`` names. Modules in the working directory are found too."""
+    module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise SettingsError(f"{path!r} does not name an object; expected 'package.module:name'.")
+    _check_allowed(path)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"{path!r}: there is no module {error.name!r} to import.") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise SettingsError(f"{path!r}: {module_name!r} has no {part!r}.{nearest(part, _public(found))}")
+        found = getattr(found, part)
+    return found
+
+
+def _public(owner: Any) -> list[str]:
+    return [name for name in dir(owner) if not name.startswith("_")]
+
+
+class Registry(Mapping[str, Any]):
+    """A read-only mapping from names to objects: the built-in ones, then entry points of one group."""
+
+    def __init__(self, kind: str, builtin: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self._builtin = {_key(name): (name, thing) for name, thing in builtin.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        if ":" in name:
+            return import_object(name)
+        if _key(name) in self._builtin:
+            return self._builtin[_key(name)][1]
+        for point in self._announced():
+            if _key(point.name) == _key(name):
+                _check_allowed(name)
+                return point.load()
+        raise SettingsError(f"There is no {self.kind.removesuffix('s')} {name!r}.{nearest(name, self)}")
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name, _ in self._builtin.values())
+        yield from (point.name for point in self._announced() if _key(point.name) not in self._builtin)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(_key(name) == _key(known) for known in self)
+
+    def builtin(self, name: str) -> bool:
+        """Whether this is a name of Potluck's own: nothing is imported by it."""
+        return _key(name) in self._builtin
+
+    def _announced(self) -> Any:
+        return entry_points(group=f"potluck.{self.kind}")
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")

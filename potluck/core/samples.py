@@ -1,0 +1,121 @@
+"""Samples: rows of data as named columns. What belongs to a sample travels with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from potluck.core.errors import DataError
+from potluck.core.labels import UNLABELLED, plain_labels
+
+Batch = dict[str, torch.Tensor]
+"""What an objective sees of the data: the columns of a few samples."""
+
+_FILL = {"y": UNLABELLED, "weight": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Columns of equal length: ``x``, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets."""
+
+    columns: Mapping[str, torch.Tensor]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"Columns of one sample set must have one length; got {lengths}.")
+
+    def __len__(self) -> int:
+        return len(self.columns["x"])
+
+    @property
+    def x(self) -> torch.Tensor:
+        return self.columns["x"]
+
+    @property
+    def y(self) -> torch.Tensor:
+        if "y" not in self.columns:
+            raise DataError("These samples carry no labels.")
+        return self.columns["y"]
+
+    @property
+    def labelled(self) -> bool:
+        return "y" in self.columns
+
+    def take(self, rows: torch.Tensor) -> Samples:
+        """Some of the rows, in the order given."""
+        return Samples({name: column[rows] for name, column in self.columns.items()})
+
+    def few_of_each(self, count: int = 5) -> Samples:
+        """A few samples of each label: enough to try an estimator out."""
+        rows = [(self.y == label).nonzero().squeeze(1)[:count] for label in range(int(self.y.max()) + 1)]
+        return self.take(torch.cat(rows))
+
+    def with_targets(self, targets: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> Samples:
+        """These samples with further columns, e.g. what a model should answer on each of them."""
+        return Samples({**self.columns, **(targets or {}), **more})
+
+    def inputs(self) -> Samples:
+        """These samples without labels and targets."""
+        return Samples({"x": self.x})
+
+    @staticmethod
+    def concat(parts: Sequence[Samples]) -> Samples:
+        """One set after the other. Where a set lacks a column: no label, weight 1, zeros for any target."""
+        shapes = {name: column for part in parts for name, column in part.columns.items()}
+
+        def column(part: Samples, name: str) -> torch.Tensor:
+            if name in part.columns:
+                return part.columns[name]
+            like = shapes[name]
+            return torch.full((len(part), *like.shape[1:]), _FILL.get(name, 0), dtype=like.dtype)
+
+        return Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes})
+
+
+def as_inputs(x: Any, owner: str) -> torch.Tensor:
+    """Inputs given as an array, tensor or nested list, checked: not empty, numeric, finite."""
+    if isinstance(x, torch.Tensor):
+        tensor = x.detach().cpu()
+    else:
+        try:
+            array = np.asarray(x, order="C")
+        except ValueError as error:
+            raise DataError(f"{owner}: inputs form no table: {error}.") from error
+        if array.dtype.kind not in "fiub":
+            raise DataError(f"{owner}: inputs of type {array.dtype}; expected numbers. Encode them first.")
+        tensor = torch.from_numpy(array)
+    if tensor.ndim == 0 or len(tensor) == 0:
+        raise DataError(f"{owner}: no samples; expected at least one row of inputs.")
+    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor.reshape(len(tensor), -1)).all(dim=1)).sum())
+        raise DataError(f"{owner}: {bad} of {len(tensor)} samples hold NaN or infinity. Clean or drop them first.")
+    return tensor
+
+
+def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
+    """Inputs and raw labels from ``(x, y)`` or a torch Dataset of such pairs."""
+    if isinstance(data, torch.utils.data.Dataset):
+        rows = [data[index] for index in range(len(data))]  # type: ignore[arg-type]
+        if not rows:
+            raise DataError(f"{owner}: the Dataset is empty.")
+        x: Any = torch.stack([torch.as_tensor(row[0]) for row in rows])
+        y: Any = np.asarray([row[1].item() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
+    elif isinstance(data, tuple | list) and len(data) == 2:
+        x, y = data
+    else:
+        raise DataError(f"{owner}: data is a {type(data).__name__}; expected (x, y) or a torch Dataset.")
+    inputs = as_inputs(x, owner)
+    labels = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
+    if labels.ndim != 1 or len(labels) != len(inputs):
+        raise DataError(
+            f"{owner}: {len(inputs)} inputs but labels of shape {labels.shape}; expected one label for each."
+        )
+    labels = plain_labels(labels, owner)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError(f"{owner}: labels hold NaN or infinity. Clean or drop those samples first.")
+    return inputs, labels

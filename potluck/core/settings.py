@@ -1,0 +1,86 @@
+"""The base of everything a user sets: typed, frozen, checked when made, with errors that say what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from potluck.core.errors import SettingsError, nearest
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+Place = tuple[str | int, ...]
+"""The way from the whole to one setting: names, and positions in lists."""
+
+Mistake = tuple[Place, str]
+"""Where a mistake stands, and what is wrong there."""
+
+_CHOICE = re.compile(r"function-|literal|is-|callable|(int|float|str|bool)$")
+"""How the alternatives of a type are named in the place of an error."""
+
+
+class Settings(BaseModel):
+    """Settings are the constructor's keyword arguments, kept under the same names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise SettingsError(explain(type(self), error)) from None
+
+
+def explain(kind: type[BaseModel], error: ValidationError) -> str:
+    """A validation error in plain words: for each mistake the setting, what was given, what was expected."""
+    return "\n".join(text for _, text in mistakes(kind, error, f"{kind.__name__}: "))
+
+
+def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> list[Mistake]:
+    """Each mistake in a validation error, in plain words. ``title`` goes before a setting of a wrong value."""
+    found: dict[Place, list[ErrorDetails]] = {}
+    for detail in error.errors():
+        where = tuple(part for part in detail["loc"] if not _CHOICE.match(str(part)))
+        found.setdefault(where, []).append(detail)
+    return [(where, _told(kind, where, details, title)) for where, details in found.items()]
+
+
+def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], title: str) -> str:
+    """What is wrong at one place. Where a value may be of several types there is an error for each."""
+    owner, what = _owner(kind, where[:-1]), details[0]["type"]
+    setting = str(where[-1]) if where else "settings"
+    if where and isinstance(where[-1], int):
+        setting = ".".join(map(str, where[-2:]))
+    name = owner.model_config.get("title") or owner.__name__
+    messages = list(dict.fromkeys(detail["msg"].removeprefix("Value error, ") for detail in details))
+    if what == "extra_forbidden":
+        return f"{name} has no setting {setting!r}.{nearest(setting, owner.model_fields)}"
+    if what == "missing":
+        meaning = owner.model_fields[setting].description
+        return f"{name} lacks {setting!r}{f' ({meaning})' if meaning else ''}."
+    if what in ("value_error", "mistake"):
+        return " ".join(messages)
+    given = details[0]["input"]
+    if what == "literal_error" and isinstance(given, str) and ":" not in given:
+        known = re.findall("'([^']*)'", details[0]["ctx"]["expected"])
+        return f"{title}{setting} = {given!r}.{nearest(given, known)}"
+    others = [message.removeprefix("Input should be ") for message in messages[1:]]
+    return f"{title}{setting} = {given!r}. {', or '.join([messages[0], *others])}."
+
+
+def _owner(kind: type[BaseModel], where: Place) -> type[BaseModel]:
+    """The settings that a place inside ``kind`` belongs to."""
+    for part in where:
+        if isinstance(part, str) and part in kind.model_fields:
+            kind = _settings_in(kind.model_fields[part].annotation) or kind
+    return kind
+
+
+def _settings_in(annotation: Any) -> type[BaseModel] | None:
+    """The settings class inside ``list[X]``, ``X | None`` and the like."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _settings_in(part))), None)

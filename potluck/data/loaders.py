@@ -1,0 +1,98 @@
+"""Where data comes from: sets found by name, files, and arrays at hand."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck.core.calls import call
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.registry import Registry
+from potluck.data.sampling import as_labels
+from potluck.data.source import Source, held_out
+from potluck.data.synthetic import generated, generated_images
+
+__all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz"]
+
+_PLAIN = ("x_train", "y_train", "x_test", "y_test")
+_COARSE = ("y_coarse_train", "y_coarse_test")
+
+
+def digits(test_share: float = 0.25, seed: int = 0) -> Source:
+    """The 1,797 handwritten digits that come with scikit-learn: 8×8 pixels, float32 in [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    images = (found.images[:, None] / 16).astype(np.float32)
+    return held_out("digits", images, found.target, test_share, seed)
+
+
+def arrays(x: Any, y: Any, x_test: Any = None, y_test: Any = None, test_share: float = 0.25, seed: int = 0) -> Source:
+    """Arrays at hand. Without test rows a share is set aside, every class in proportion."""
+    if (x_test is None) != (y_test is None):
+        given, missing = ("y_test", "x_test") if x_test is None else ("x_test", "y_test")
+        raise DataError(f"{given} is given but {missing} is not; expected both or none.")
+    if x_test is None:
+        return held_out("arrays", np.asarray(x), as_labels(y, "y"), test_share, seed)
+    return Source("arrays", x, y, x_test, y_test)
+
+
+def npz(path: str | Path) -> Source:
+    """A file of arrays ``x_train, y_train, x_test, y_test``; images of bytes get their channels first.
+
+    ``y_coarse_train, y_coarse_test``, where there, are the labels, and ``y_*`` the finer ones; ``w_train`` are
+    groups. Other arrays are left alone, and nothing is unpickled.
+    """
+    path = Path(path).expanduser()
+    found = _read(path)
+    coarse = any(key in found for key in _COARSE)
+    missing = [key for key in (*_PLAIN, *(_COARSE if coarse else ())) if key not in found]
+    if missing:
+        held = ", ".join(sorted(found)) or "nothing"
+        raise DataError(f"{path} lacks {', '.join(missing)}; it holds {held}.")
+    x, x_test = _channels_first(found["x_train"]), _channels_first(found["x_test"])
+    y, y_test, groups = found["y_train"], found["y_test"], found.get("w_train")
+    if not coarse:
+        return Source(path.stem, x, y, x_test, y_test, groups=groups)
+    y_coarse, y_coarse_test = found["y_coarse_train"], found["y_coarse_test"]
+    return Source(path.stem, x, y_coarse, x_test, y_coarse_test, fine=y, fine_test=y_test, groups=groups)
+
+
+SOURCES = Registry("data", {"digits": digits, "npz": npz, "generated": generated, "generated-images": generated_images})
+"""Data sources by name; another package adds one under the entry point group ``potluck.data``."""
+
+
+def load(name: str, **settings: Any) -> Source:
+    """A source by its name, by a file (``"folder/mine.npz"``) or by ``"package.module:callable"``."""
+    file = name.endswith(".npz")
+    source = call("npz", npz, settings, path=name) if file else call(name, SOURCES[name], settings)
+    if not isinstance(source, Source):
+        raise SettingsError(f"{name!r} gave a {type(source).__name__}; expected a potluck.data.Source.")
+    return source
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Every key of the file, with the arrays of those in use: a file may hold much else."""
+    if not path.is_file():
+        raise DataError(f"There is no file {str(path)!r} (looked for {path.absolute()}).")
+    try:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it holds a single array")
+        with file:
+            return {key: file[key] if key in (*_PLAIN, *_COARSE, "w_train") else None for key in file.files}
+    except (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} cannot be read as an .npz file of plain arrays: {error}") from error
+
+
+def _channels_first(x: NDArray[Any]) -> NDArray[Any]:
+    if x.dtype == np.uint8 and x.ndim == 3:
+        return x[:, None]
+    if x.dtype == np.uint8 and x.ndim == 4 and x.shape[3] in (1, 3, 4):
+        return np.ascontiguousarray(np.moveaxis(x, 3, 1))
+    return x

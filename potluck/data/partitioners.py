@@ -1,0 +1,155 @@
+"""Ways to share one data set out among participants. Every one is drawn from its seed alone."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck.core.calls import call
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.registry import Registry
+from potluck.data.allocation import deal, evenly
+from potluck.data.partition import Partition, with_all_labels, with_own_labels
+from potluck.data.sampling import as_labels, at_least, draws, rows_of, same_length
+from potluck.data.source import Source
+from potluck.data.superclass import superclasses
+
+__all__ = ["PARTITIONS", "Partition", "by_classes", "by_group", "dirichlet", "iid", "split", "superclasses"]
+
+_REDRAWS = 20
+
+
+def iid(y: Any, participants: int, seed: int = 0) -> Partition:
+    """Every participant gets an equal part of the shuffled rows."""
+    y = as_labels(y, "y")
+    _enough(len(y), participants, minimum=1)
+    return with_all_labels(np.array_split(draws(seed, "iid").permutation(len(y)), participants), y)
+
+
+def dirichlet(y: Any, participants: int, alpha: float, seed: int = 0, minimum: int = 1) -> Partition:
+    """Every class is split by proportions from Dirichlet(α, …, α): the smaller α, the more unequal.
+
+    If after some draws someone still has fewer than ``minimum`` rows, the largest holders give theirs.
+    """
+    y = as_labels(y, "y")
+    _enough(len(y), participants, minimum)
+    if not 0 < alpha < math.inf:
+        raise DataError(f"alpha={alpha!r}; expected a number above 0.")
+    rng = draws(seed, "dirichlet")
+    for _ in range(_REDRAWS):
+        shares = _draw(y, participants, alpha, rng)
+        if min(len(share) for share in shares) >= minimum:
+            return with_all_labels(shares, y)
+    return with_all_labels(_repair(shares, minimum, rng), y)
+
+
+def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: int = 1) -> Partition:
+    """Every participant gets ``classes`` classes, its label space, and at least ``minimum`` rows of each.
+
+    Classes have equally many holders, as far as their rows reach, and those share the rows evenly. A class
+    goes to nobody only when participants × classes is less than the number of classes.
+    """
+    y = as_labels(y, "y")
+    at_least(1, participants=participants, classes=classes, minimum=minimum)
+    rng = draws(seed, "by classes")
+    pools = rows_of(y, rng)
+    order = rng.permutation(len(pools))  # so that no class is favoured where holders cannot be equally many
+    room = np.array([min(participants, len(pools[number]) // minimum) for number in order])
+    asked = participants * classes
+    if asked > room.sum():
+        most = room.sum() // participants
+        raise DataError(
+            f"{participants} participants with {classes} classes each need {asked} portions of at least "
+            f"{minimum} rows of one class; the {len(pools)} classes make {room.sum()}. "
+            + (f"classes={most} would fit." if most else "Lower minimum or participants.")
+        )
+    hands = deal(np.full(participants, classes), evenly(asked, room), rng, fullest_first=True)
+    assert hands is not None, "hands of one size that fit in sum can always be dealt"
+    hands = [order[hands[place]] for place in rng.permutation(participants)]
+    shares: list[list[NDArray[Any]]] = [[] for _ in hands]
+    for number, rows in enumerate(pools):
+        holders = [share for share, hand in zip(shares, hands, strict=True) if number in hand]
+        for share, part in zip(holders, np.array_split(rows, max(1, len(holders))), strict=False):
+            share.append(part)
+    return with_own_labels(shares, [np.unique(y)[hand] for hand in hands])
+
+
+def by_group(groups: Any, y: Any, participants: int | None = None, seed: int = 0) -> Partition:
+    """Groups (writers, patients, sites) stay whole: one for each participant, or several drawn at random."""
+    groups, y = as_labels(groups, "groups"), as_labels(y, "y")
+    same_length(groups=groups, y=y)
+    rng = draws(seed, "by group")
+    held = rows_of(groups, rng)
+    if participants is None:
+        return with_all_labels(held, y)
+    at_least(1, participants=participants)
+    if participants > len(held):
+        raise DataError(
+            f"{participants} participants and {len(held)} groups; expected a whole group for each. "
+            f"Ask for at most {len(held)} participants."
+        )
+    parts = np.array_split(rng.permutation(len(held)), participants)
+    return with_all_labels([np.concatenate([held[group] for group in part]) for part in parts], y)
+
+
+PARTITIONS = Registry(
+    "partitions",
+    {
+        "iid": iid,
+        "dirichlet": dirichlet,
+        "by-classes": by_classes,
+        "by-group": by_group,
+        "superclasses": superclasses,
+    },
+)
+"""Partitions by name; another package adds one under the entry point group ``potluck.partitions``."""
+
+
+def split(kind: str, source: Source, participants: int, seed: int = 0, **settings: Any) -> Partition:
+    """Shares out a source's training rows by the name of a partition, which gets the columns it takes."""
+    function = PARTITIONS[kind]
+    taken = inspect.signature(function).parameters
+    columns = {name: getattr(source, name) for name in ("y", "fine", "groups") if name in taken}
+    for name, column in columns.items():
+        if column is None:
+            raise DataError(f"The partition {kind!r} needs {name}, and the source {source.name!r} has none.")
+    partition = call(kind, function, settings, **columns, participants=participants, seed=seed)
+    if not isinstance(partition, Partition):
+        raise SettingsError(f"{kind!r} gave a {type(partition).__name__}; expected a potluck.data.Partition.")
+    return partition
+
+
+def _enough(rows: int, participants: int, minimum: int) -> None:
+    at_least(1, participants=participants, minimum=minimum)
+    if participants * minimum > rows:
+        raise DataError(
+            f"{participants} participants with at least {minimum} rows each need {participants * minimum}, "
+            f"and there are {rows}. Lower minimum, or ask for at most {rows // minimum} participants."
+        )
+
+
+def _draw(y: NDArray[Any], participants: int, alpha: float, rng: np.random.Generator) -> list[NDArray[Any]]:
+    pieces = []
+    for rows in rows_of(y, rng):
+        # Beyond this α the proportions are equal to the last row, and still larger numbers would overflow.
+        proportions = rng.dirichlet(np.full(participants, min(alpha, 1e15)))
+        ends = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(int)
+        pieces.append(np.split(rows, ends))
+    return [np.concatenate(share) for share in zip(*pieces, strict=True)]
+
+
+def _repair(shares: list[NDArray[Any]], minimum: int, rng: np.random.Generator) -> list[NDArray[Any]]:
+    """Levels the largest shares just as far as the smallest need rows, and hands those over at random."""
+    sizes = np.array([len(share) for share in shares])
+    poor = sizes < minimum
+    goal = np.full(len(shares), minimum)
+    goal[~poor] = evenly(sizes.sum() - goal[poor].sum(), sizes[~poor])
+    cut = [np.split(rng.permutation(share), [size]) for share, size in zip(shares, goal, strict=True)]
+    kept, given = zip(*cut, strict=True)
+    ends = np.cumsum(goal - [len(share) for share in kept])[:-1]
+    received = np.split(rng.permutation(np.concatenate(given)), ends)
+    return [np.concatenate(pair) for pair in zip(kept, received, strict=True)]

@@ -1,0 +1,1 @@
+"""What `potluck demo` plays and shows."""

@@ -1,0 +1,186 @@
+"""What the demo tells: a table and a few sentences, a picture, a page, and the numbers behind them."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+
+from potluck.core.history import readable_bytes
+from potluck.report import html as page
+from potluck.report.comparison import Compared, overall, percent, spread
+from potluck.report.figures import alone_and_together, has_matplotlib
+from potluck.report.tables import Table
+
+PICTURE, PAGE, RESULTS = "alone-and-together.png", "index.html", "results.json"
+
+GO_ON = """
+import potluck
+
+# The model is a torch module, or anything that can fit and predict.
+mine = potluck.Participant("mine", my_model, (x, y))
+federation = potluck.Federation([mine, *others], potluck.methods.CoFED(), public=x_public, test=(x_test, y_test))
+print(federation.run(rounds=1).table())
+"""
+
+
+@dataclass(frozen=True)
+class Outcome(Compared):
+    """A guest's accuracies, what it held, and for every seed what it sent and received."""
+
+    samples: int
+    labels_received: tuple[int, ...]
+    bytes_up: tuple[int, ...]
+    bytes_down: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Story:
+    """All there is to tell."""
+
+    outcomes: Sequence[Outcome]
+    settings: dict[str, Any]
+    seeds: Sequence[int]
+    seconds: float
+
+    @property
+    def mean(self) -> Compared:
+        return overall(self.outcomes)
+
+    @property
+    def title(self) -> str:
+        """The finding, in a line."""
+        alone, together = (100 * spread(values)[0] for values in (self.mean.alone, self.mean.together))
+        better = f"{self.better} of {len(self.outcomes)} models do better together"
+        return f"{better}: {alone:.0f}% → {together:.0f}% on average"
+
+    @property
+    def subtitle(self) -> str:
+        """What was compared, in a line."""
+        seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
+        return f"Each brings a different model and knows different digits. Mean ± standard deviation over {seeds}."
+
+    @property
+    def better(self) -> int:
+        """How many gain, on the mean over the seeds."""
+        return sum(spread(outcome.gain)[0] > 0 for outcome in self.outcomes)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What happened, in plain words."""
+        up, down = (fmean(fmean(sent) for sent in sides) for sides in self._bytes())
+        labels = fmean(fmean(outcome.labels_received) for outcome in self.outcomes)
+        gains = [gain for outcome in self.outcomes for gain in outcome.gain]
+        return [
+            f"Together, {self.better} of {len(self.outcomes)} read digits better than alone, on average: "
+            f"{percent(self.mean.together)}% instead of {percent(self.mean.alone)}%, "
+            f"a gain of {percent(self.mean.gain)} points. Seed by seed, {sum(gain > 0 for gain in gains)} of "
+            f"{len(gains)} results are better.",
+            f"No model and no private image left its owner. Each one sent {readable_bytes(up)} of votes on the "
+            f"{self.settings['public images']:,} public images, and received {readable_bytes(down)}: labels for "
+            f"{labels:.0f} of them.",
+        ]
+
+    def table(self, *, wide: bool = False) -> Table:
+        """One row for each guest and one for their mean; ``wide`` adds what each one sent and received."""
+        headings = ["who", "brings", "knows", "images", "alone %", "together %", "gain"]
+        more = ["labels got", "sent", "received"]
+        up, down = self._bytes()
+        rows = [
+            [
+                outcome.name,
+                outcome.brings,
+                outcome.knows,
+                str(outcome.samples),
+                *_scores(outcome),
+            ]
+            + [f"{fmean(outcome.labels_received):.0f}", *(readable_bytes(fmean(side[n])) for side in (up, down))] * wide
+            for n, outcome in enumerate(self.outcomes)
+        ]
+        means = [f"{fmean(fmean(o.labels_received) for o in self.outcomes):.0f}"]
+        means += [readable_bytes(fmean(map(fmean, side))) for side in (up, down)]
+        total = ["mean", "", "", f"{fmean(o.samples for o in self.outcomes):.0f}", *_scores(self.mean)]
+        return Table(headings + more * wide, rows, total + means * wide, texts=3, even=2, strong=6)
+
+    def results(self) -> dict[str, Any]:
+        """The numbers, as plain values."""
+        return {
+            "seeds": list(self.seeds),
+            "settings": self.settings,
+            "versions": versions(),
+            "seconds": round(self.seconds, 1),
+            "mean": _numbers(self.mean),
+            "participants": [asdict(outcome) | _numbers(outcome) for outcome in self.outcomes],
+        }
+
+    def _bytes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        return [outcome.bytes_up for outcome in self.outcomes], [outcome.bytes_down for outcome in self.outcomes]
+
+
+def show(story: Story, console: Console) -> None:
+    """The table and the sentences, in the terminal."""
+    console.print()
+    console.print(story.table().to_rich())
+    for sentence in story.sentences:
+        console.print()
+        console.print(sentence, highlight=False)
+    console.print()
+
+
+def write(story: Story, out: Path) -> list[Path]:
+    """The picture, if it can be drawn, the page and the numbers, in a folder. Returns where they are."""
+    pictures = [out / PICTURE] if has_matplotlib() else []
+    for picture in pictures:
+        alone_and_together(story.outcomes, picture, story.title, story.subtitle)
+    numbers = json.dumps(story.results(), indent=1, allow_nan=False, ensure_ascii=False)
+    (out / RESULTS).write_text(numbers + "\n", encoding="utf-8")
+    blocks = [
+        *map(page.paragraph, story.sentences),
+        *(page.picture(picture, story.title) for picture in pictures),
+        page.table(story.table(wide=True)),
+        page.paragraph(
+            "Accuracy in percent on test images of the digits each one knows; gain in points; mean ± standard "
+            "deviation over the seeds. Nothing was chosen on test images."
+        ),
+        page.section("Settings"),
+        page.table(
+            Table(["setting", "value"], [[name, str(value)] for name, value in story.settings.items()], texts=2)
+        ),
+        page.paragraph(
+            f"Seeds {', '.join(map(str, story.seeds))}; {story.seconds:.0f} seconds; "
+            + ", ".join(f"{name} {number}" for name, number in versions().items())
+            + "."
+        ),
+        page.section("Your turn"),
+        page.paragraph(
+            "Bring a model of your own. The demo itself is one short file to learn from: potluck/demo/play.py."
+        ),
+        page.code(GO_ON),
+        page.paragraph("Or without any code: potluck new, then potluck run. potluck methods lists what can be played."),
+    ]
+    (out / PAGE).write_text(page.page("Potluck demo: everyone brings their own model", blocks), encoding="utf-8")
+    return [out / PAGE, *pictures, out / RESULTS]
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    packages = ("potluck-fl", "torch", "scikit-learn", "numpy")
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
+
+
+def _scores(row: Compared) -> list[str]:
+    return [percent(row.alone), percent(row.together), percent(row.gain, "+")]
+
+
+def _numbers(row: Compared) -> dict[str, Any]:
+    columns = {"alone": row.alone, "together": row.together, "gain": row.gain}
+    means = {f"{name}_mean": spread(values)[0] for name, values in columns.items()}
+    deviations = {f"{name}_deviation": spread(values)[1] for name, values in columns.items()}
+    return {**{name: list(values) for name, values in columns.items()}, **means, **deviations}

@@ -1,0 +1,1 @@
+"""The automatic engine: it chooses how each training is carried out."""

@@ -1,0 +1,171 @@
+"""Worker processes: trainings that run side by side, one core for each worker.
+
+Workers are forked, so they find models and data where they are. New weights come back through memory that both sides
+share, everything else through a pipe.
+
+What comes through the pipe is pickled: it was written by a copy of this very process, and nobody else can reach it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import pickle
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from potluck.core.processes import ending_with_parent
+from potluck.core.requests import Job
+from potluck.engines.base import timed_alone
+from potluck.learners.network import Network
+
+CPU = torch.device("cpu")
+ALIGNED = 64
+"""At which multiples of bytes tensors begin in shared memory."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A training for a worker. With ``channels_last`` its network's convolutions run in that layout."""
+
+    job: Job
+    channels_last: bool = False
+
+
+def workers() -> int:
+    """How many there can be: as many as torch may use threads; 1 where processes cannot be forked."""
+    return torch.get_num_threads() if sys.platform == "linux" else 1
+
+
+def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
+    """Has workers do it. Answers and seconds in the order given; None for what a worker could not do.
+
+    Results are written to the networks here, all of them after the last worker has ended.
+    """
+    context, end_with_us = multiprocessing.get_context("fork"), ending_with_parent(signal.SIGKILL)
+    following = context.Value("l", 0)
+    shared = SharedWeights([one.job for one in work])
+    found: dict[int, Any] = {}
+    processes, ends = [], []
+    for _ in range(min(workers(), len(work))):
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(work, shared, following, theirs, end_with_us), daemon=True)
+        with warnings.catch_warnings():  # a worker computes with tensors and ends: other threads' locks do not matter
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        theirs.close()
+        processes.append(process)
+        ends.append(mine)
+    try:
+        while ends:
+            for end in wait(ends):
+                assert isinstance(end, Connection)
+                try:
+                    index, answer = pickle.loads(end.recv_bytes())
+                    found[index] = answer
+                except EOFError:
+                    ends.remove(end)
+    finally:
+        for process in processes:
+            if ends:  # stopped half-way, as by Ctrl-C
+                process.terminate()
+            process.join()
+    return [_taken_over(one.job, found.get(index), shared) for index, one in enumerate(work)]
+
+
+def _work(
+    work: Sequence[Apart],
+    shared: SharedWeights,
+    following: Any,
+    results: Connection,
+    end_with_parent: Callable[[], object],
+) -> None:
+    """What a worker does: the next training, until there is none. What fails here is done elsewhere."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    while True:
+        with following.get_lock():
+            index, following.value = following.value, following.value + 1
+        if index >= len(work):
+            return
+        try:
+            answer: Any = _carried_out(work[index], shared)
+        except Exception:  # it comes again, with its traceback, where the job is answered alone
+            answer = None
+        results.send_bytes(pickle.dumps((index, answer), protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _carried_out(one: Apart, shared: SharedWeights) -> Any:
+    """The answer, the seconds it took, and what the optimizer is to remember."""
+    learner = one.job.learner
+    assert isinstance(learner, Network)
+    if one.channels_last:
+        learner.model.to(memory_format=torch.channels_last)
+    answer, seconds = timed_alone(one.job, CPU)
+    shared.write(one.job)
+    return answer, seconds, tree_map(_plain, learner.optimizer_state) if one.job.keep_optimizer else None
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf.contiguous() if isinstance(leaf, Tensor) else leaf
+
+
+def _taken_over(job: Job, found: Any, shared: SharedWeights) -> tuple[Any, float] | None:
+    if found is None:
+        return None
+    assert isinstance(job.learner, Network)
+    answer, seconds, memory = found
+    shared.read(job)
+    if memory is not None:
+        job.learner.remember(job.plan, memory)
+    return answer, seconds
+
+
+class SharedWeights:
+    """Room for the new weights of networks, which a worker writes and the process that forked it reads."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._first: dict[int, int] = {}
+        size = 0
+        for job in jobs:
+            self._first[id(job.learner)] = size
+            size += sum(_padded(tensor) for tensor in _tensors(job))
+        self._bytes = torch.frombuffer(mmap.mmap(-1, max(1, size)), dtype=torch.uint8)
+
+    def write(self, job: Job) -> None:
+        """Puts a network's weights in."""
+        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+            place.copy_(tensor)
+
+    def read(self, job: Job) -> None:
+        """Takes a network's weights out."""
+        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+            tensor.copy_(place)
+
+    def _places(self, job: Job) -> list[Tensor]:
+        at, places = self._first[id(job.learner)], []
+        for tensor in _tensors(job):
+            length = tensor.numel() * tensor.element_size()
+            places.append(self._bytes[at : at + length].view(tensor.dtype).view(tensor.shape))
+            at += _padded(tensor)
+        return places
+
+
+def _tensors(job: Job) -> list[Tensor]:
+    assert isinstance(job.learner, Network)
+    return [tensor.detach() for tensor in job.learner.tensors().values()]
+
+
+def _padded(tensor: Tensor) -> int:
+    length = tensor.numel() * tensor.element_size()
+    return -(-length // ALIGNED) * ALIGNED

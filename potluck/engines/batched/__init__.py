@@ -1,0 +1,1 @@
+"""The batched engine: networks of one architecture are stacked and answered together."""

@@ -1,0 +1,212 @@
+"""Stacks: the tensors of many networks, of their data and of what they were given, one slice for each network.
+
+A stack stays where it is: the next training writes into the same memory, so that a graph captured over it still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from potluck.core.model_view import Companion, Net
+from potluck.core.requests import Fit, Job
+from potluck.engines.batched.optimizers import Moments
+from potluck.engines.batched.scheduler import Turn
+from potluck.learners.network import Network, frozen
+from potluck.learners.schedule import batch_of
+
+Stack = dict[str, Tensor]
+"""Tensors of many networks by name, one slice of the first dimension for each."""
+
+ROWS = "rows of the turn"
+"""Under which name a turn's rows are handed to a step."""
+
+
+class State(NamedTuple):
+    """All that a step of a stack's networks reads; the first three are what it changes."""
+
+    parameters: Stack
+    buffers: Stack
+    moments: dict[str, Moments]
+    mask: Stack
+    given: list[Stack]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much there is room for, in all."""
+
+    networks: int
+    samples: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job]) -> Room:
+        """What these jobs need."""
+        return cls(len(jobs), sum(len(job.samples) for job in jobs))
+
+    def covers(self, other: Room) -> bool:
+        return self.networks >= other.networks and self.samples >= other.samples
+
+    def grown(self, need: Room) -> Room:
+        """Room for more: twice as much of what is short, so that it is seldom short again."""
+        pairs = ((self.networks, need.networks), (self.samples, need.samples))
+        return Room(*(have if have >= wanted else max(wanted, 2 * have) for have, wanted in pairs))
+
+
+def networks(jobs: Sequence[Job]) -> list[Network]:
+    """The jobs' learners, all of them networks."""
+    return [job.learner for job in jobs if isinstance(job.learner, Network)]
+
+
+def room_for(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
+    """A stack of tensors of these shapes, to be filled. On a GPU of zeros, since steps are captured before it is."""
+    make = torch.zeros if device.type == "cuda" else torch.empty
+    return {n: make(slots, *t.shape, dtype=t.dtype, device=device) for n, t in tensors.items()}
+
+
+def fill(stack: Stack, each: Sequence[Mapping[str, Tensor]]) -> None:
+    """Writes tensors into the first slices of a stack."""
+    for name, whole in stack.items():
+        parts = [tensors[name].detach() for tensors in each]
+        if all(part.device == whole.device for part in parts):
+            torch.stack(parts, out=whole[: len(parts)])
+        else:  # through memory that the device reads by itself, while the next ones are gathered
+            together = torch.empty(len(parts), *whole.shape[1:], dtype=whole.dtype, pin_memory=whole.is_cuda)
+            parts = [part.cpu() for part in parts]  # a network that was asked something alone may be on the device
+            whole[: len(parts)].copy_(torch.stack(parts, out=together), non_blocking=True)
+
+
+def on_host(stack: Stack, count: int) -> Stack:
+    """The first slices of a stack, where the networks are at rest."""
+    if not any(whole.is_cuda for whole in stack.values()):
+        return stack
+    copies = {n: torch.empty(count, *t.shape[1:], dtype=t.dtype, pin_memory=True) for n, t in stack.items()}
+    for name, copy in copies.items():
+        copy.copy_(stack[name][:count], non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return copies
+
+
+def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
+    """All parameters and buffers of networks of one architecture."""
+    each = [network.tensors() for network in members]
+    stack = room_for(each[0], len(each), device)
+    fill(stack, each)
+    return stack
+
+
+def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Tensor]]) -> None:
+    """Copies many tensors at once, one type after the other: on a GPU in a few kernels."""
+    pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for some, others in zip(targets, sources, strict=True):
+        for target, source in zip(some, others, strict=True):
+            to, of = pairs.setdefault(target.dtype, ([], []))
+            to.append(target)
+            of.append(source)
+    for to, of in pairs.values():
+        torch._foreach_copy_(to, of)
+
+
+class StackedData:
+    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
+
+    def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._dtype, self._device = dtype, device
+        self._drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.draws))
+        self.by_turn = self._drawn or device.type == "cpu"
+        """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
+        samples are on the device anyway."""
+        self._held: list[Tensor] = []
+        if not self.by_turn:
+            self._columns = {
+                name: torch.zeros(room, *column.shape[1:], dtype=column.dtype, device=device)
+                for name, column in first.samples.columns.items()
+            }
+
+    def load(self, jobs: Sequence[Job]) -> None:
+        """Brings these jobs' samples onto the device, unless they are there already."""
+        self._jobs = jobs
+        self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
+        held = [column for job in jobs for column in job.samples.columns.values()]
+        same = len(held) == len(self._held) and all(a is b for a, b in zip(held, self._held, strict=True))
+        if self.by_turn or same:
+            return
+        for name, column in self._columns.items():
+            together = torch.cat([job.samples.columns[name] for job in jobs])
+            column[: len(together)].copy_(together)
+        self._held = held
+
+    def inputs(self, turns: Sequence[Turn]) -> list[Stack]:
+        """What ``batch`` needs of each turn: the rows to look up, all brought over at once; nothing if made by turn."""
+        if self.by_turn or not turns:
+            return [{} for _ in turns]
+        flat = torch.cat([s.rows + self._first[m] for t in turns for m, s in zip(t.members, t.steps, strict=True)])
+        cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
+        return [{ROWS: rows.view(turn.shape)} for rows, turn in zip(cut, turns, strict=True)]
+
+    def draw(self, turn: Turn) -> Stack:
+        """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
+        each = [(self._jobs[member], step) for member, step in zip(turn.members, turn.steps, strict=True)]
+        if self._drawn:
+            batches = [batch_of(job, step, self._dtype) for job, step in each]
+            return {name: torch.stack([batch[name] for batch in batches]).to(self._device) for name in batches[0]}
+        found = {}
+        for name, column in each[0][0].samples.columns.items():
+            found[name] = torch.empty(*turn.shape, *column.shape[1:], dtype=column.dtype)
+            for (job, step), batch in zip(each, found[name].unbind(), strict=True):
+                torch.index_select(job.samples.columns[name], 0, step.rows, out=batch)
+        return found
+
+    def batch(self, inputs: Stack) -> Stack:
+        """What the objectives see at one step, before the plan's transform."""
+        return inputs if self.by_turn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
+
+
+class StackedGiven:
+    """What the participants were given, stacked: tensors and companions' weights by slice, the rest as it is."""
+
+    def __init__(self, given: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
+        self._plain, self._structure = tree_flatten(dict(given))
+        self._stacks: list[Stack | None] = []
+        self._bodies: list[nn.Module | None] = []
+        for leaf in self._plain:
+            self._stacks.append(room_for(tensors, slots, device) if (tensors := _tensors(leaf)) is not None else None)
+            self._bodies.append(frozen(leaf, own).to(device) if isinstance(leaf, Companion) else None)
+        self._plain = [
+            None if stack is not None else leaf for leaf, stack in zip(self._plain, self._stacks, strict=True)
+        ]
+
+    def load(self, given: Sequence[Mapping[str, Any]]) -> None:
+        """Takes over what these participants were given."""
+        columns = zip(*(tree_flatten(dict(one))[0] for one in given), strict=True)
+        for stack, leaves in zip(self._stacks, columns, strict=True):
+            if stack is not None:
+                fill(stack, [tensors for leaf in leaves if (tensors := _tensors(leaf)) is not None])
+
+    def slices(self) -> list[Stack]:
+        """The stacks: what vmap runs over."""
+        return [stack for stack in self._stacks if stack is not None]
+
+    def rebuild(self, slices: list[Stack]) -> dict[str, Any]:
+        """What one participant was given, from its slices, in the shape the objective expects."""
+        remaining = iter(slices)
+        leaves = []
+        for plain, stack, body in zip(self._plain, self._stacks, self._bodies, strict=True):
+            found = plain if stack is None else next(remaining)
+            if stack is not None:
+                found = found[""] if body is None else Net(body, found)
+            leaves.append(found)
+        rebuilt: dict[str, Any] = tree_unflatten(leaves, self._structure)
+        return rebuilt
+
+
+def _tensors(leaf: Any) -> Mapping[str, Tensor] | None:
+    """What is to be stacked of something given: a companion's weights, a tensor under no name, or nothing."""
+    if isinstance(leaf, Companion):
+        return leaf.weights
+    return {"": leaf} if isinstance(leaf, Tensor) else None

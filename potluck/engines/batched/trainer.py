@@ -1,0 +1,316 @@
+"""Fits of many networks at once: gradients by ``torch.func.vmap``, optimizer steps on the whole stack."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value, vmap
+
+from potluck.core.model_view import Net
+from potluck.core.objectives import Gradients
+from potluck.core.plan import Plan
+from potluck.core.requests import Fit, Job
+from potluck.engines.batched.cuda_graphs import Inputs, Replayed, replayed
+from potluck.engines.batched.groups import Groups
+from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
+from potluck.engines.batched.kernels.factored_linear import (
+    Call,
+    Factored,
+    OtherCallsError,
+    Watched,
+    plain_sgd,
+    subtract_products,
+)
+from potluck.engines.batched.optimizers import advance, fresh
+from potluck.engines.batched.scheduler import Shape, Turn, turns
+from potluck.engines.batched.stacking import (
+    Room,
+    Stack,
+    StackedData,
+    StackedGiven,
+    State,
+    copy_all,
+    fill,
+    networks,
+    on_host,
+    room_for,
+)
+from potluck.engines.precision import computing_in
+from potluck.learners.base import Fitted
+from potluck.learners.network import add_up, set_mode
+from potluck.learners.schedule import course, epoch_means
+
+RATES = "rates of the turn"
+"""Under which name a turn's rates are handed to a step, beside the columns of its batch."""
+
+OFTEN = 4
+"""From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
+where the GPU waits for Python most of the time."""
+
+
+class Form(NamedTuple):
+    """What a graph of a turn depends on."""
+
+    shape: Shape
+    abreast: bool
+    """Whether its networks can be advanced as one."""
+    full: bool
+    """Whether it is all networks that there is room for."""
+
+
+class Training:
+    """Room for networks of one likeness to be trained in, again and again.
+
+    That is ``load``, ``steps`` to the end, ``fetch_losses``, ``finish``. Before ``finish`` nothing is written to the
+    networks.
+    """
+
+    def __init__(self, jobs: Sequence[Job], room: Room, device: torch.device, precision: str = "torch") -> None:
+        first, network = jobs[0], networks(jobs)[0]
+        assert isinstance(first.work, Fit)
+        self.device, self.precision, self.room = device, precision, room
+        self.work, self.plan = first.work, first.plan
+        network.check_names(self.work.mask)
+        self.dtype = network.dtype
+        self.skeleton = copy.deepcopy(network.model).to(device)
+        set_mode(self.skeleton, self.work.frozen_norms)
+        tensors = network.tensors()
+        parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
+        self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
+        self.state = State(
+            parameters=parameters,
+            buffers=room_for(tensors, room.networks, device),
+            moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
+            mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
+            given=self.given.slices(),
+        )
+        self.data = StackedData(first, room.samples, self.dtype, device)
+        self._groups = Groups(self.state, kept=device.type == "cuda")
+        self._replays: dict[Form, Replayed | None] = {}
+        self._seen: Counter[Form] = Counter()
+        on_gpu = device.type == "cuda"
+        alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.state.mask
+        may_factor = alone and plain_sgd(self.plan) and not on_gpu and precision != "bfloat16"
+        self._calls: tuple[Call, ...] | None = None if may_factor else ()
+        """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
+        self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
+
+    def load(self, jobs: Sequence[Job]) -> None:
+        """Brings everything over: samples, weights, what optimizers remember, what was given."""
+        self.jobs, members = jobs, networks(jobs)
+        self._groups.abandon()  # if the last training was broken off
+        fits = [job.work for job in jobs if isinstance(job.work, Fit)]
+        self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
+        self.turns = list(turns(self.courses, None if self._stream is None else self.room.networks))
+        memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
+        self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
+        self.data.load(jobs)
+        self.inputs = self._inputs()
+        self._capture()  # before the weights come, since it spoils them
+        each = [network.tensors() for network in members]
+        fill(self.state.parameters, each)
+        fill(self.state.buffers, each)
+        self._remember(memories)
+        shapes = {name: mask.shape[1:] for name, mask in self.state.mask.items()}
+        fill(self.state.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
+        self.given.load([fit.given for fit in fits])
+        self.losses: list[Tensor] = []
+
+    def steps(self) -> Iterator[bool]:
+        """Takes everyone's steps. Pauses after each turn, so that other trainings can take theirs beside it."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+            with self._beside():
+                self._gather(turn)
+                form = self._form(turn)
+                step = self._replays.get(form) or partial(self._step, form=form)
+                self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
+            yield True
+        with self._beside():
+            self._groups.dissolve()
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+    def fetch_losses(self) -> None:
+        """Brings all losses back at once: the last thing for which a device needs memory."""
+        if self.losses:
+            counts = [len(losses) for losses in self.losses]
+            self.losses = list(torch.split(torch.cat(self.losses).cpu(), counts))
+
+    def finish(self) -> list[Fitted]:
+        """Writes the results back to the networks."""
+        self._write_back()
+        found: list[list[Tensor]] = [[] for _ in self.jobs]
+        for turn, losses in zip(self.turns, self.losses, strict=True):
+            for member, loss in zip(turn.members, losses, strict=True):
+                found[member].append(loss)
+        return [
+            Fitted(len(steps), epoch_means(torch.stack(rows), torch.tensor([step.epoch for step in steps])))
+            if steps
+            else Fitted(steps=0)
+            for steps, rows in zip(self.courses, found, strict=True)
+        ]
+
+    def _inputs(self) -> list[Inputs]:
+        """What each turn needs to be told, on the device: at which rates, and which samples."""
+        counts = [len(turn.members) for turn in self.turns]
+        rates = [step.lr for turn in self.turns for step in turn.steps]
+        lr = torch.tensor(rates, dtype=torch.float64, device=self.device)
+        rows = self.data.inputs(self.turns)
+        cut = zip(torch.split(lr, counts), rows, strict=True) if counts else ()
+        return [{RATES: rate, **more} for rate, more in cut]
+
+    def _gather(self, turn: Turn) -> None:
+        """Has the turn's networks where they can step together: all where they are, some in a group."""
+        if self._is_full(turn):
+            self._groups.dissolve()
+        else:
+            self._groups.gather(turn.members)
+
+    def _is_full(self, turn: Turn) -> bool:
+        return len(turn.members) == self.room.networks
+
+    def _capture(self) -> None:
+        """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
+        self._seen.update(self._form(turn) for turn in self.turns)
+        if self._stream is None:
+            return
+        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+            form = self._form(turn)
+            if self._seen[form] >= OFTEN and form not in self._replays:
+                example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
+                step = partial(self._step, form=form)
+                found = replayed(step, example, self._stream, self._pool, try_kernels=form.shape[0] > FEW)
+                self._replays[form] = found
+                if found is None:  # what a capture that failed has begun in its pool stays begun
+                    self._pool = torch.cuda.graph_pool_handle()
+
+    def _form(self, turn: Turn) -> Form:
+        return Form(turn.shape, turn.abreast and self.level, self._is_full(turn))
+
+    def _beside(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+    def _step(self, inputs: Inputs, form: Form) -> Tensor:
+        """One step of some of the networks. Returns their losses."""
+        told = dict(inputs)
+        lr, batch = told.pop(RATES), self.data.batch(told)
+        state = self.state if form.full else self._groups.of(form.shape[0]).state
+        with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
+            try:
+                calls, found = self._all_gradients(form, state, batch)
+            except OtherCallsError:  # from now on whole gradients
+                self._calls = ()
+                calls, found = self._all_gradients(form, state, batch)
+        gradients, written, losses, outer, inner = found
+        self._advance(state, gradients, written, lr, form.abreast)
+        subtract_products(state.parameters, calls, outer, inner, lr)
+        assert isinstance(losses, Tensor)
+        return losses
+
+    def _advance(self, state: State, gradients: Gradients, written: Stack, lr: Tensor, abreast: bool) -> None:
+        """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
+        parameters, buffers, moments, mask, _ = state
+        gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
+        copy_all([list(buffers.values())], [[written[name] for name in buffers]])
+        held = {name: parameters[name].clone() for name in mask}
+        advance(self.plan, {n: parameters[n] for n in gradients}, gradients, moments, lr, abreast)
+        for name, old in held.items():
+            parameters[name].copy_(torch.where(mask[name], parameters[name], old))
+
+    def _all_gradients(self, form: Form, state: State, batch: Stack) -> tuple[tuple[Call, ...], Any]:
+        """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
+        calls = self._calls or ()
+        zeros = [torch.zeros((), dtype=self.dtype).expand(*form.shape, *call.shape) for call in calls]
+        of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
+        return calls, of_all(state.parameters, state.buffers, batch, state.given, zeros)
+
+    def _gradients(
+        self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack], zeros: list[Tensor]
+    ) -> Any:
+        """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks.
+
+        Where linear layers' gradients stay in factors, there is a zero for each of their calls. Its gradient and the
+        layer's input are returned in the place of the weights' gradients.
+        """
+        known = self.given.rebuild(given)
+        batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
+        fixed = {call.weight: parameters[call.weight] for call in self._calls or ()}
+        sought = {name: parameter for name, parameter in parameters.items() if name not in fixed}
+        gradients: list[Gradients] = []
+        losses, outer, inner = [], zeros, zeros
+        for objective in self.work.objectives:
+
+            def loss_of(
+                sought: tuple[Stack, list[Tensor]], buffers: Stack, objective: Any = objective
+            ) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
+                # Layers write to their buffers: let them write to copies, and pass those on.
+                written = {name: buffer.clone() for name, buffer in buffers.items()}
+                parameters = {**sought[0], **fixed}
+                with self._linear_layers(parameters, sought[1], len(batch["x"])) as inputs:
+                    loss = objective(Net(self.skeleton, {**parameters, **written}), batch, known)
+                return loss, (loss.detach(), written, inputs)
+
+            found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
+            gradient, outer = found
+            gradients.append(gradient)
+            losses.append(loss)
+        combined = self.work.rule(gradients, known) if self.work.rule else add_up(gradients)
+        return combined, buffers, torch.stack(losses), outer, inner
+
+    @contextmanager
+    def _linear_layers(self, parameters: Stack, zeros: list[Tensor], samples: int) -> Iterator[list[Tensor]]:
+        """Inside, linear layers put their inputs into the list, once it is known which can; before, it is watched."""
+        if self._calls is None:
+            with Watched(parameters, samples) as layers:
+                yield layers.inputs
+            self._calls = layers.calls()
+        elif self._calls:
+            with Factored(parameters, samples, self._calls, zeros) as layers:
+                yield layers.inputs
+            layers.check()
+        else:
+            yield []
+
+    def _remember(self, each: Sequence[dict[str, dict[str, Any]]]) -> None:
+        """What the optimizers know. Networks of one likeness all remember a parameter, or none does."""
+        for name, moments in self.state.moments.items():
+            if name in each[0]:
+                fill(moments, [memory[name] for memory in each])
+            else:
+                for value in moments.values():
+                    value.zero_()
+
+    def _write_back(self) -> None:
+        stacks = on_host({**self.state.parameters, **self.state.buffers}, len(self.jobs))
+        keeping = any(job.keep_optimizer for job in self.jobs)
+        memory = {name: on_host(moments, len(self.jobs)) for name, moments in self.state.moments.items() if keeping}
+        for index, (job, network) in enumerate(zip(self.jobs, networks(self.jobs), strict=True)):
+            with torch.no_grad():
+                for name, tensor in network.tensors().items():
+                    tensor.copy_(stacks[name][index])
+            if job.keep_optimizer:
+                mine = {
+                    name: {key: value[index].clone() for key, value in moments.items()}
+                    for name, moments in memory.items()
+                    if moments
+                }
+                network.remember(self.plan, mine)
+
+
+def clipped(gradients: Gradients, plan: Plan) -> Gradients:
+    """Each network's gradients scaled down to a total norm of at most ``plan.clip``, by torch's formula."""
+    if plan.clip is None:
+        return gradients
+    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)
+    factor = (plan.clip / (norms + 1e-6)).clamp(max=1.0)
+    return {name: g * factor.reshape(-1, *[1] * (g.ndim - 1)) for name, g in gradients.items()}

@@ -1,0 +1,296 @@
+"""A federation: participants, a method, public data, a seed. The loop stands here, once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from potluck.core.errors import MisfitError, SettingsError, nearest
+from potluck.core.history import History, Row
+from potluck.core.labels import union
+from potluck.core.payload import Limits
+from potluck.core.randomness import generator
+from potluck.core.samples import Samples, as_pair
+from potluck.core.tasks import Metrics
+from potluck.engines import make_engine
+from potluck.engines.base import LocalEngine
+from potluck.federation.admission import Seats, Shown, Tests, published
+from potluck.federation.method import Method
+from potluck.federation.participant import Participant, State
+from potluck.federation.round import Stage, Tally
+from potluck.federation.server import Each, Server
+from potluck.federation.storage import Resting
+from potluck.runs.checkpoint import Fingerprint
+from potluck.runs.fingerprint import check_resumable, fingerprint, settings_of
+from potluck.runs.folder import RunFolder
+
+log = logging.getLogger(__name__)
+
+AT_REST = ("memory", "disk")
+"""Where participants can be between their turns."""
+
+Callback = Callable[["Federation", list[Row]], None]
+
+
+class Federation:
+    """Everyone at one table.
+
+    Args:
+        participants: who takes part; names must differ. They may come one by one, as from a generator.
+        method: what they do.
+        public: data everybody may see, as ``x`` or ``(x, y)``.
+        test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
+        seed: what every random draw derives from.
+        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own.
+        device: a torch device, or "auto" for a GPU if there is one.
+        precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
+        participation: the share of participants that take part in a round.
+        keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
+        wave: how many participants run together; None for as many as there is room for.
+        at_rest: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
+    """
+
+    def __init__(
+        self,
+        participants: Iterable[Participant],
+        method: Method,
+        *,
+        public: Any = None,
+        test: Any = None,
+        seed: int = 0,
+        engine: str | LocalEngine = "auto",
+        device: str = "auto",
+        precision: str = "torch",
+        participation: float = 1.0,
+        keep_optimizer: bool | None = None,
+        wave: int | None = None,
+        at_rest: str = "memory",
+    ) -> None:
+        if not isinstance(method, Method):
+            raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
+        if not 0 < participation <= 1:
+            raise SettingsError(f"participation is {participation!r}; expected a share above 0, up to 1.")
+        if wave is not None and (isinstance(wave, bool) or not isinstance(wave, int) or wave < 1):
+            raise SettingsError(f"wave is {wave!r}; expected a number of participants from 1 on, or None.")
+        if at_rest not in AT_REST:
+            raise SettingsError(f"at_rest is {at_rest!r}.{nearest(at_rest, AT_REST)}")
+        self.method = method
+        self.seed = seed
+        self.participation = participation
+        self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
+        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
+        self.engine.asked_wave = wave
+        self.engine.resting = Resting(self.engine.clock, wave) if at_rest == "disk" else None
+        self.clock = self.engine.clock
+        self.limits = Limits()
+        self.history = History()
+        self.made_from: dict[str, Any] = {}
+        """The recipe it was made from, if any: kept with the settings of a run."""
+        self._joined: dict[str, Tally] | None = None
+        self._kept_in: Path | None = None
+
+        shown, tests = published(public), None if test is None else Shown(*as_pair(test, "test data"), "test data")
+        self.participants = self._seated(participants, shown, tests)
+        self._tests = Tests(self.participants, tests)
+        self.server = Server(
+            seed,
+            {name: p.weight for name, p in self.participants.items()},
+            self._server_public(shown),
+        )
+
+    def _seated(
+        self, participants: Iterable[Participant], shown: Shown | None, tests: Shown | None
+    ) -> dict[str, Participant]:
+        """Everybody, by name, joined and checked: one after the other, each put to rest before the next one comes."""
+        seats = Seats()
+
+        def join(participant: Participant) -> Samples | None:
+            participant.join(self.seed, shown)
+            return participant.own_test(tests)
+
+        for participant in participants:
+            seats.take(participant, join)
+            self._let_rest(participant)
+        if not seats.participants:
+            raise SettingsError("A federation needs at least one participant; got none.")
+        if shown is not None:
+            seats.check_inputs("the public data", shown.x)
+        seats.check_fit(self.method, shown)
+        return seats.participants
+
+    def _let_rest(self, participant: Participant) -> None:
+        if self.engine.resting is not None:
+            self.engine.resting.rest([participant])
+
+    def __repr__(self) -> str:
+        return f"Federation({len(self.participants)} participants, {self.method!r}, seed {self.seed})"
+
+    def run(
+        self,
+        rounds: int,
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        checkpoint_every: int = 1,
+        callbacks: Iterable[Callback] = (),
+    ) -> History:
+        """Plays that many rounds more and returns the history so far.
+
+        Args:
+            rounds: how many; with ``resume``, how many in all, counting those played before.
+            run_dir: a folder to keep the run in: settings, history, checkpoints, summary.
+            resume: go on with the run that ``run_dir`` holds, if it holds one.
+            checkpoint_every: after how many rounds a checkpoint is written; one is always written at the end.
+            callbacks: called after each round with the federation and the round's rows.
+        """
+        if rounds < 0 or checkpoint_every < 1:
+            raise SettingsError(
+                f"rounds is {rounds} and checkpoint_every {checkpoint_every}; expected at least 0 and at least 1."
+            )
+        if run_dir is None:
+            if resume:
+                raise SettingsError("There is nothing to resume without `run_dir`.")
+            self._run(rounds, list(callbacks))
+            return self.history
+        going_on = self._kept_in == Path(run_dir)
+        with RunFolder(run_dir, resume=resume or going_on) as folder:
+            identity = fingerprint(self)
+            if not going_on:
+                self._begin(folder, identity)
+            last = rounds if resume else self.history.rounds + rounds
+            keep = self._keeper(folder, identity, last, checkpoint_every)
+            self._run(last - self.history.rounds, [keep, *callbacks])
+            folder.finish(self.history, self.clock.seconds)
+        return self.history
+
+    def _run(self, rounds: int, callbacks: list[Callback]) -> None:
+        with self.clock("other"):
+            self._welcome()
+            for played in range(rounds):
+                if played:
+                    self._welcome()
+                rows = self._round(self.history.rounds + 1)
+                for callback in callbacks:
+                    callback(self, rows)
+
+    def _welcome(self) -> None:
+        """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
+        if self._joined is not None and not self.method.late_joining:
+            return
+        joined = {name: tally for name, tally in (self._joined or {}).items() if not tally.absent}
+        coming = [name for name in self.engine.present(self.participants) if name not in joined]
+        try:
+            tallies = self._play("join", coming) if coming else {}
+        except MisfitError as error:  # a stranger to those who are at work already: they go on without it
+            if not joined:
+                raise
+            log.warning("Refused to let %s join: %s", " and ".join(coming), error)
+            tallies = {name: Tally(refused=str(error)) for name in coming}
+        for tally in tallies.values():
+            tally.since = self.history.rounds + 1
+        self._joined = {**joined, **tallies}
+
+    def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
+        """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
+        for participant in self.participants.values():
+            participant.check_keepable()
+        found = folder.begin(settings_of(self), identity)
+        if found is None:
+            folder.history(0)
+            folder.append(self.history.rows())
+        else:
+            number, snapshot = found
+            check_resumable(self.participants.values(), self.method, self.keep_optimizer)
+            self.restore(snapshot)
+            self.history = folder.history(number)
+        self._kept_in = folder.path
+
+    def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callback:
+        """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
+
+        def keep(_: Federation, rows: list[Row]) -> None:
+            with self.clock("checkpoint"):
+                folder.append(rows)
+                if self.history.rounds % every == 0 or self.history.rounds == last:
+                    folder.save(self.history.rounds, self.snapshot(), identity)
+
+        return keep
+
+    def snapshot(self) -> State:
+        """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
+        return {
+            "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
+            "participants": Each(self.participants, lambda name: self.participants[name].snapshot()),
+            "server": self.server.snapshot(),
+            "engine": self.engine.snapshot(),
+        }
+
+    def restore(self, snapshot: State) -> None:
+        """Takes up what ``snapshot`` gave; the next round goes on from there."""
+        self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
+        for name, kept in snapshot["participants"].items():
+            self.participants[name].restore(kept)
+            self._let_rest(self.participants[name])
+        self.server.restore(snapshot["server"])
+        self.engine.restore(snapshot["engine"])
+
+    def _round(self, number: int) -> list[Row]:
+        """One round: those chosen do their half, everybody is evaluated, the history grows."""
+        self.server.round = number
+        for participant in self.participants.values():
+            participant.round = number
+        chosen = self._chosen(number)
+        tallies = self._play("round", chosen)
+        with self.clock("evaluate"):
+            metrics = self.engine.evaluate(self._tests)
+        return self.history.add(self._rows(number, chosen, tallies, metrics))
+
+    def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, Tally]:
+        """Runs one stage at the named participants."""
+        # By name, not as listed: the order a user lists participants in must not change any result.
+        parties = [self.participants[name] for name in sorted(names)]
+        return Stage(self.method, self.server, self.engine, self.limits).play(stage, parties, self.keep_optimizer)
+
+    def _rows(
+        self, number: int, chosen: list[str], tallies: dict[str, Tally], metrics: dict[str, Metrics]
+    ) -> Iterator[Row]:
+        """What goes into the history. What joining took is counted in the round after it."""
+        took_part = set(chosen)
+        for name in self.participants:
+            tally = tallies.get(name, Tally())
+            joined = (self._joined or {}).get(name, Tally())
+            joined = joined if joined.since == number else Tally()
+            row: Row = {
+                "round": number,
+                "participant": name,
+                **metrics[name],
+                "bytes_up": tally.bytes_up + joined.bytes_up,
+                "bytes_down": tally.bytes_down + joined.bytes_down,
+                "seconds": tally.seconds + joined.seconds,
+                "took_part": name in took_part,
+                "refused": tally.refused or joined.refused,
+            }
+            notes = {**joined.notes, **tally.notes}
+            if taken := sorted(set(notes) & set(row)):
+                raise TypeError(
+                    f"{type(self.method).__name__} notes {taken[0]!r}, which is measured; choose another name."
+                )
+            yield {**row, **notes}
+
+    def _chosen(self, number: int) -> list[str]:
+        """Who takes part in a round: drawn from seed and round alone, among those whose joining succeeded."""
+        able = sorted(name for name, tally in (self._joined or {}).items() if tally.refused is None)
+        if self.participation == 1.0 or not able:
+            return able
+        count = max(1, round(self.participation * len(able)))
+        order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
+        return sorted(able[index] for index in order[:count].tolist())
+
+    def _server_public(self, shown: Shown | None) -> Samples | None:
+        return None if shown is None else shown.whole(union(p.labels for p in self.participants.values()))

@@ -1,0 +1,92 @@
+"""The server: what the server's half of a method may know and keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from potluck.core.payload import Payload
+from potluck.core.randomness import derive, generator, seeded
+from potluck.core.samples import Samples
+from potluck.federation.participant import State
+from potluck.learners.network import Network
+from potluck.models import build
+
+Answers = Iterator[tuple[str, Payload]]
+"""The participants' answers, sender and payload, as they arrive: merge each and let it go."""
+
+
+T = TypeVar("T")
+
+
+class Each(Mapping[str, T]):
+    """A reply for each participant, made when it is handed out, so that not all of them are held at once.
+
+    Replies are made after the function that returned this has ended, some while others are already at the next
+    exchange: what ``make`` looks at must last until the round is over.
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(eq=False)
+class Server:
+    """What it knows: who takes part and how much each one's word counts, the public data, the round.
+
+    ``state`` and ``learners`` last between rounds and are in the checkpoint. ``memo`` holds what can be worked out
+    from them again, and is not.
+    """
+
+    seed: int
+    credibility: dict[str, float]
+    public: Samples | None = None
+    round: int = 0
+    state: State = field(default_factory=dict)
+    learners: dict[str, Network] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
+    _restored: dict[str, State] = field(default_factory=dict)
+
+    name = "the server"
+
+    @property
+    def public_size(self) -> int:
+        """How many public samples there are."""
+        return 0 if self.public is None else len(self.public)
+
+    def learner(self, name: str, model: str | Callable[..., Any], classes: int) -> Network:
+        """A network of the server's own for the public data, built when first asked for."""
+        if name not in self.learners:
+            shape = tuple(self.public.x.shape[1:]) if self.public is not None else ()
+            with seeded(derive(self.seed, self.name, name, "initial weights")):
+                self.learners[name] = Network(build(model, shape, classes))
+            if name in self._restored:
+                self.learners[name].restore(self._restored.pop(name))
+        return self.learners[name]
+
+    def snapshot(self) -> State:
+        """What a checkpoint must keep of the server."""
+        kept = {name: learner.state() for name, learner in self.learners.items()}
+        return {"state": self.state, "learners": {**self._restored, **kept}}
+
+    def restore(self, snapshot: State) -> None:
+        """Takes up what ``snapshot`` gave. Models are built, and restored, when next asked for."""
+        self.state = snapshot["state"]
+        self.learners, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
+
+    def generator(self, purpose: str) -> Any:
+        """Random numbers of the server, this round, this purpose."""
+        return generator(self.seed, self.name, self.round, purpose)

@@ -1,0 +1,126 @@
+"""The terms of an invitation: which method, with which settings, and what a participant will send, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+import potluck
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.registry import importing_only
+from potluck.federation.method import Method
+from potluck.flower.protocol import Invitation
+from potluck.methods import METHODS
+from potluck.models import MODELS
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """A method's settings as they travel. Those that are code cannot."""
+    settings: dict[str, Any] = method.model_dump(mode="json", fallback=_no_code)
+    return settings
+
+
+def _no_code(value: Any) -> Any:
+    raise SettingsError(
+        f"The setting {value!r} is code, which is not sent; name it as 'package.module:name', where both sides have it."
+    )
+
+
+def method_named(invitation: Invitation, allowed: Collection[str] = ()) -> type[Method]:
+    """The kind of method that an invitation names, whose settings are not looked at yet but for the names in them.
+
+    A server must not choose what is imported on a participant's machine. A name is potluck's own, or one of the
+    choices that the method's settings list, or stands letter by letter in ``allowed``; else it is declined. Which names
+    a setting would import is not guessed from how they look.
+    """
+    own = METHODS.builtin(invitation.method)
+    if not own:
+        _check_name(invitation.method, allowed)
+    with importing_only(allowed):
+        kind = METHODS[invitation.method]
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise PotluckError(f"the server names {invitation.method!r}, which is no method")
+    known = {*allowed, *_words(kind)}
+    for value in invitation.settings.values():
+        for text in _texts(value):
+            if not (own and MODELS.builtin(text)):
+                _check_name(text, known)
+    return kind
+
+
+def _check_name(name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise PotluckError(
+            f"the server names {name[:200]!r}, which is not potluck's own; if it is code that you trust, add it to "
+            f"`allow`"
+        )
+
+
+def method_of(invitation: Invitation, allowed: Collection[str] = ()) -> Method:
+    """The method that an invitation names, with its settings, if it is the same here."""
+    kind = method_named(invitation, allowed)
+    try:
+        with importing_only(allowed):
+            method = kind(**invitation.settings)
+    except PotluckError as error:
+        raise PotluckError(
+            f"the server's {invitation.method} (potluck {invitation.potluck}) is not the one here "
+            f"(potluck {potluck.__version__}): {error}"
+        ) from error
+    own, theirs = settings_of(method), invitation.settings
+    if own != theirs:
+        odd = sorted(name for name in {*own, *theirs} if own.get(name) != theirs.get(name))
+        raise PotluckError(
+            f"the settings of {invitation.method} differ between the server (potluck {invitation.potluck}) and here "
+            f"(potluck {potluck.__version__}): {', '.join(odd)}; install the same version on both sides"
+        )
+    return method
+
+
+def consent_text(invitation: Invitation, method: type[Method], own_public: bool) -> str:
+    """What a participant's owner agrees to."""
+    settings = ", ".join(f"{name}={value!r}" for name, value in invitation.settings.items())
+    sent = method.described_exchanges()
+    lines = [
+        f"The server asks you to take part in {method.__name__} ({settings}), {invitation.rounds} rounds.",
+        "",
+        "Your machine will send:",
+        "- its name, the labels it tells apart, and the shape of its inputs, at joining",
+        *(f"- {what} ({name})" for name, what in sent.items()),
+        "- accuracy, loss, macro F1 and balanced accuracy of your model on your test data, after each round",
+        "- how many seconds it worked, and if something goes wrong, the kind of error",
+        "Your data, your model's code and your plan stay here"
+        + (", and so do its weights." if not _shares_weights(sent) else "."),
+    ]
+    if invitation.public is not None:
+        how = "your copy is compared with it" if own_public else "it is fetched from the server, once"
+        lines += ["", f"Public data: {invitation.public.source}, {invitation.public.count} samples; {how}."]
+        lines += [f"SHA-256 {invitation.public.sha256}"]
+    return "\n".join(lines)
+
+
+def _shares_weights(sent: dict[str, str]) -> bool:
+    return any("weight" in what for what in sent.values()) or "the method does not say what" in sent.values()
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict | list):
+        for item in [*content, *content.values()] if isinstance(content, dict) else content:
+            yield from _texts(item)
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """What settings of a type may say without naming code: the names of settings, and listed choices."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, setting in annotation.model_fields.items():
+            yield name
+            yield from _words(setting.annotation)
+    elif get_origin(annotation) is Literal:
+        yield from (choice for choice in get_args(annotation) if isinstance(choice, str))
+    else:
+        for part in get_args(annotation):
+            yield from _words(part)

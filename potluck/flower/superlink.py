@@ -1,0 +1,143 @@
+"""The server's side of Flower: a SuperLink with a run of potluck's app in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from potluck.core.errors import PotluckError
+from potluck.flower.config import FederationFile
+from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
+
+log = logging.getLogger(__name__)
+
+REQUEST_LIMIT = 64 * 2**20
+"""How many bytes one request of a node may have: an array travels in pieces of 5 MiB."""
+LAST_WORDS = 30.0
+"""Seconds that the run has to stop by itself."""
+WATCH = 30.0
+"""Seconds between two looks at whether Flower still runs it: it notices within a minute that the ServerApp is gone."""
+
+
+class Link:
+    """Starts a SuperLink and the run, follows it, and stops both."""
+
+    def __init__(self, path: Path, file: FederationFile, out: Path, resume: bool) -> None:
+        self._file, self._path, self._out, self._resume = file, path.resolve(), out.resolve(), resume
+        self._home = self._out / "flower"
+        self._told = self._home / "told.log"
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._port = free_port()
+        self._environment = environment(
+            self._home,
+            POTLUCK_PUBLIC_HOST=file.host,
+            POTLUCK_PUBLIC_PORT=str(file.port),
+            POTLUCK_REQUEST_LIMIT=str(REQUEST_LIMIT),
+            POTLUCK_OPENED=str(self._home / "opened"),
+        )
+        self._program: Program | None = None
+        self._run = ""
+        self._watched = 0.0
+
+    def __enter__(self) -> Link:
+        for leftover in ("told.log", "told.end", "told.stop", "opened"):
+            (self._home / leftover).unlink(missing_ok=True)
+        self._program = Program(self._command(), self._environment, self._home / "superlink.log")
+        try:
+            wait_for_port(self._port, self._program)
+            self._connect()
+        except BaseException:
+            self._program.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._program is not None
+        self._program.stop()
+
+    def follow(self, tell: Callable[[str], None]) -> str:
+        """Passes on what is told until the run has ended; returns why it failed, if it did."""
+        read = 0
+        while True:
+            ended = self._end()
+            text = self._told.read_text() if self._told.exists() else ""
+            for line in text[read:].splitlines():
+                tell(line)
+            read = len(text)
+            if ended is not None:
+                return ended
+            assert self._program is not None
+            if self._program.ended is not None:
+                return f"Flower's server ended ({self._program.ended}); the end of its log:\n{self._program.tail()}"
+            if self._over():
+                ended = self._end()  # which is written before the run is over
+                return self._how_to_go_on() if ended is None else ended
+            time.sleep(0.2)
+
+    def _over(self) -> bool:
+        """Whether Flower says that the run has ended, asked now and then: its process may end alone."""
+        if time.monotonic() - self._watched < WATCH:
+            return False
+        self._watched = time.monotonic()
+        try:
+            (run,) = flwr(self._environment, "list", "potluck", "--run-id", self._run)["runs"]
+        except (PotluckError, subprocess.TimeoutExpired) as error:
+            log.warning("Flower does not say how the run is: %s", error)
+            return False
+        return str(run["status"]).startswith("finished")
+
+    def _how_to_go_on(self) -> str:
+        return (
+            f"The ServerApp, which plays the rounds, ended without a word; see {self._home / 'superlink.log'}. "
+            f"Participants wait; go on with --resume."
+        )
+
+    def ask_to_stop(self) -> None:
+        """Has the run stop after what it is doing, and waits for it a little."""
+        self._told.with_suffix(".stop").touch()
+        until = time.monotonic() + LAST_WORDS
+        while self._end() is None and time.monotonic() < until and self._program and self._program.ended is None:
+            time.sleep(0.1)
+
+    def _command(self) -> list[str]:
+        file = self._file
+        command = [sys.executable, "-P", str(HERE / "port_filter.py"), "--host", "127.0.0.1", "--port", str(self._port)]
+        command += ["--database", str(self._home / "state.db"), "--disable-runtime-dependency-installation"]
+        if file.tls is None:
+            return [*command, "--insecure"]
+        tls = ["--ssl-ca-certfile", file.tls.authority, "--ssl-certfile", file.tls.certificate]
+        return [*command, *tls, "--ssl-keyfile", file.tls.key, "--enable-supernode-auth"]
+
+    def _connect(self) -> None:
+        """Registers the participants' keys, and starts the run."""
+        tls = self._file.tls
+        how = "insecure = true" if tls is None else f"root-certificates = {json.dumps(tls.authority)}"
+        (self._home / "config.toml").write_text(
+            f'[superlink]\ndefault = "potluck"\n[superlink.potluck]\naddress = "127.0.0.1:{self._port}"\n{how}\n'
+        )
+        for seat in self._file.participants:
+            if seat.key is not None:
+                self._register(seat.key)
+        (self._home / "opened").touch()
+        settings = {"federation": self._path, "out": self._out, "told": self._told}
+        config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
+        config += [f"resume={str(self._resume).lower()}", f"server={os.getpid()}"]
+        said = flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
+        self._run, self._watched = str(said["run-id"]), time.monotonic()
+
+    def _register(self, key: str) -> None:
+        try:
+            flwr(self._environment, "supernode", "register", key, "potluck")
+        except PotluckError as error:
+            if "already" not in str(error).lower():  # in a run that goes on
+                raise
+
+    def _end(self) -> str | None:
+        path = self._told.with_suffix(".end")
+        return str(json.loads(path.read_text())["error"]) if path.exists() else None

@@ -1,0 +1,144 @@
+"""A recipe's data, dealt: who sits at the table, with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from potluck import models
+from potluck.core.calls import call
+from potluck.core.labels import LabelSpace
+from potluck.core.plan import Plan
+from potluck.core.randomness import derive
+from potluck.core.registry import import_object
+from potluck.data import Source, from_source, load, split, take_aside, valid_values
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method
+from potluck.federation.participant import Participant
+from potluck.federation.tuning import choose_plan
+
+if TYPE_CHECKING:
+    from potluck.recipes.recipe import Recipe
+    from potluck.recipes.references import Named
+
+Array = np.ndarray[Any, Any]
+Share = tuple[tuple[Array, Array], LabelSpace]
+
+
+class Table:
+    """A recipe's data, dealt: makes the same participants as often as asked."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        with recipe.at("data", "source"):
+            self.source = _loaded(recipe.source)
+        with recipe.at("data", "public"):
+            self.public, rows = self._public()
+        with recipe.at("data", "partition"):
+            self.shares = self._deal(rows)
+        self._plans: dict[tuple[str, str], Plan] = {}
+
+    def federation(self, method: Method, engine: str) -> Federation:
+        """A federation of new participants."""
+        recipe = self.recipe
+        federation = Federation(
+            self.participants(engine),
+            method,
+            public=self.public,
+            test=(self.source.x_test, self.source.y_test) if self.source else None,
+            seed=recipe.seed,
+            engine=engine,
+            device=recipe.device,
+            precision=recipe.precision,
+            participation=recipe.participation,
+            keep_optimizer=recipe.keep_optimizer,
+            wave=recipe.wave,
+            at_rest=recipe.at_rest,
+        )
+        federation.made_from = recipe.model_dump(mode="json", fallback=str)
+        return federation
+
+    def participants(self, engine: str = "auto") -> Iterator[Participant]:
+        """Each party's participants, with their shares in the order listed, and the plans they choose."""
+        shares = iter(self.shares)
+        for position, party in enumerate(self.recipe.participants):
+            for name in party.names():
+                data, labels = next(shares) if party.data is None else (self._own(party.data, position, "data"), None)
+                test = None if party.test is None else self._own(party.test, position, "test")
+                with self.recipe.at("participants", position):
+                    participant = Participant(
+                        name,
+                        partial(self._model, position),
+                        data,
+                        plan=self.recipe.build_plan(party),
+                        test=test,
+                        labels=party.labels or labels,
+                        validation=party.validation,
+                        weight=party.weight,
+                    )
+                if party.tune:
+                    participant.plan = self._chosen(position, participant, engine)
+                yield participant
+
+    def _chosen(self, position: int, participant: Participant, engine: str) -> Plan:
+        """The plan that a participant chooses by validation: once, however many federations it sits in."""
+        recipe, key = self.recipe, (participant.name, engine)
+        if key not in self._plans:
+            plans = recipe.build_plans(recipe.participants[position])
+            with recipe.at("participants", position, "tune"):
+                self._plans[key] = choose_plan(
+                    participant, plans, seed=recipe.seed, engine=engine, device=recipe.device
+                )
+        return self._plans[key]
+
+    def _model(self, position: int, input_shape: tuple[int, ...], classes: int) -> Any:
+        model = self.recipe.participants[position].model
+        with self.recipe.at("participants", position, "model"):
+            return models.build(model.name, input_shape, classes, **model.settings)
+
+    def _own(self, function: Named, position: int, what: str) -> Any:
+        with self.recipe.at("participants", position, what):
+            return call(function.name, import_object(function.name), function.settings)
+
+    def _public(self) -> tuple[Any, Array | None]:
+        """The public data, and the rows of the source that are left for the participants; None for all."""
+        source, public, seed = self.source, self.recipe.data.public, derive(self.recipe.seed, "public data")
+        if public is None:
+            return None, None
+        other = _loaded(public.source)
+        if other is not None and public.labelled:
+            some = other if public.count is None else take_aside(other.x, other.y, public.count, seed)
+            return (some.x, some.y), None
+        if other is not None:
+            return from_source(other, public.count, seed, like=source.shape if source else None), None
+        assert source is not None
+        if public.generate is not None:
+            return valid_values(source.x, public.generate, seed), None
+        assert public.take is not None
+        aside = take_aside(source.x, source.y, public.take, seed)
+        return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
+
+    def _deal(self, rows: Array | None) -> list[Share]:
+        """Everybody's share of these rows, and label space."""
+        count = sum(party.count for party in self.recipe.participants if party.data is None)
+        if count == 0 or self.source is None:
+            return []
+        left, partition = self.source if rows is None else _only(self.source, rows), self.recipe.data.partition
+        dealt = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
+        return [
+            ((left.x[share], left.y[share]), labels) for share, labels in zip(dealt.shares, dealt.labels, strict=True)
+        ]
+
+
+def _loaded(source: Named | None) -> Source | None:
+    return None if source is None else load(source.name, **source.settings)
+
+
+def _only(source: Source, rows: Array) -> Source:
+    """The source with some of its training rows."""
+    fine, groups = (None if column is None else column[rows] for column in (source.fine, source.groups))
+    return replace(source, x=source.x[rows], y=source.y[rows], fine=fine, groups=groups)

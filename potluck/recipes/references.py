@@ -1,0 +1,128 @@
+"""What a run file finds by name: methods, models, sources, partitions, functions. Its settings stand beside the name.
+
+Settings are held against the signature of what is named when they are read, before anything is loaded or built.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
+from pydantic.errors import PydanticUserError
+
+from potluck.core.calls import misfits
+from potluck.core.errors import PotluckError
+from potluck.core.registry import import_object
+from potluck.core.settings import Mistake, mistakes
+from potluck.data import PARTITIONS, SOURCES
+from potluck.federation.method import Method
+from potluck.methods import METHODS
+from potluck.models import MODELS
+from potluck.recipes.validation import Origin, Part, refuse, wrong_in
+
+SUPPLIED = {
+    "model": ("input_shape", "classes"),
+    "partition": ("y", "fine", "groups", "participants", "seed"),
+}
+"""What a recipe gives to a model's or a partition's function itself: nothing to set in a file."""
+
+
+class Named(Part):
+    """Something found by its name, with settings of its own beside it."""
+
+    model_config = ConfigDict(title="a table of settings")
+
+    name: str = Field(min_length=1, description="what they are settings of")
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        """``"x"`` is short for ``{name = "x"}``; every other key is one of its settings."""
+        if isinstance(given, str):
+            return {"name": given}
+        if not isinstance(given, dict):
+            raise ValueError(f"{given!r} names nothing; expected a name, or a table with a name and settings.")
+        if given.keys() == {"name", "settings"}:
+            return given
+        settings = {key: value for key, value in given.items() if key != "name"}
+        return {"settings": settings} | ({"name": given["name"]} if "name" in given else {})
+
+
+def _fits(lookup: Callable[[str], Any], supplied: tuple[str, ...], named: Named) -> Named:
+    """Makes sure that something has this name and takes these settings."""
+    function = _find(lookup, named.name)
+    if not callable(function):
+        refuse([(("name",), f"{named.name!r} is a {type(function).__name__}; expected a function or a class.")])
+    try:
+        taken = inspect.signature(function).parameters
+    except ValueError:  # as of some that are written in C
+        refuse([(("name",), f"{named.name!r} does not tell which settings it takes; name a function that calls it.")])
+    given = [name for name in supplied if name in taken]
+    wrong = misfits(named.name, function, named.settings, given) or list(_ill_typed(function, named.settings))
+    if wrong:
+        refuse(wrong)
+    return named
+
+
+def _source_fits(named: Named, info: ValidationInfo) -> Named:
+    """Finds a file by its name, and from the folder of the run file."""
+    if named.name.endswith(".npz"):
+        named = Named.model_validate({"path": named.name, **named.settings, "name": "npz"})
+    _fits(SOURCES.__getitem__, (), named)
+    if named.name != "npz":
+        return named
+    origin: Origin = info.context or Origin()
+    path = origin.folder / Path(named.settings["path"]).expanduser()
+    if not path.is_file():
+        refuse([(("path",), f"there is no file {str(path)!r}.")])
+    return Named.model_validate({**named.settings, "name": "npz", "path": str(path)})
+
+
+def _method_fits(named: Named) -> Named:
+    kind = _find(METHODS.__getitem__, named.name)
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        what = kind.__name__ if isinstance(kind, type) else f"a {type(kind).__name__}"
+        refuse([(("name",), f"{named.name!r} is {what}; expected a subclass of potluck.Method.")])
+    wrong = wrong_in(kind, named.settings)
+    if wrong:
+        refuse(wrong)
+    return named
+
+
+def _find(lookup: Callable[[str], Any], name: str) -> Any:
+    try:
+        return lookup(name)
+    except PotluckError as error:
+        refuse([(("name",), str(error))])
+    except (ValueError, AssertionError) as error:  # a bug in the module, not in the recipe: show where it is
+        raise ImportError(f"{name!r} cannot be imported") from error
+
+
+def _ill_typed(function: Callable[..., Any], settings: dict[str, Any]) -> Iterator[Mistake]:
+    """Settings of another type than the function says, as far as it says anything."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters
+    except NameError:
+        return  # types that are only known to a type checker
+    for name, value in settings.items():
+        if name not in parameters or parameters[name].annotation is inspect.Parameter.empty:
+            continue
+        try:
+            single = create_model("Single", setting=(parameters[name].annotation, Field(alias=name)))
+            single.model_validate({name: value})
+        except ValidationError as error:
+            yield from mistakes(single, error)
+        except (PydanticUserError, NameError):
+            continue  # a type that cannot be checked
+
+
+MethodNamed = Annotated[Named, AfterValidator(_method_fits)]
+ModelNamed = Annotated[Named, AfterValidator(partial(_fits, MODELS.__getitem__, SUPPLIED["model"]))]
+SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
+PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]
+FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]

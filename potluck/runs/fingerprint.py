@@ -1,0 +1,154 @@
+"""What a federation is: in words for people, and in checksums so that no other one takes up its checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from potluck.core.samples import Samples
+from potluck.core.settings import Settings
+from potluck.core.stable_names import readable_name, stable_name
+from potluck.runs.checkpoint import CheckpointError, Fingerprint
+
+if TYPE_CHECKING:
+    from potluck.federation.federation import Federation
+    from potluck.federation.method import Method
+    from potluck.federation.participant import Participant
+
+LIBRARIES = ("potluck-fl", "torch", "numpy", "scikit-learn", "safetensors", "skops")
+
+
+def settings_of(federation: Federation) -> dict[str, Any]:
+    """The settings as run."""
+    return {
+        "method": {"name": type(federation.method).__name__, **_plain(federation.method)},
+        "seed": federation.seed,
+        "engine": type(federation.engine).__name__.lower(),
+        "device": str(federation.engine.device),
+        "precision": federation.engine.precision,
+        "participation": federation.participation,
+        "keep_optimizer": federation.keep_optimizer,
+        "public_samples": federation.server.public_size,
+        "participants": [_participant(p) for p in federation.participants.values()],
+        "recipe": federation.made_from,
+        "versions": {name: _version(name) for name in LIBRARIES},
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+    }
+
+
+def fingerprint(federation: Federation) -> Fingerprint:
+    """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
+    settings = settings_of(federation)
+    names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
+    found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
+    found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.here)
+    found["test data"] = _samples(test for _, test in federation._tests.values() if test is not None)
+    found["public data"] = _samples([federation.server.public] if federation.server.public else [])
+    return found
+
+
+def participant_fingerprint(participant: Participant, method: Method, keep_optimizer: bool) -> Fingerprint:
+    """What decides one participant's part in a result, in checksums."""
+    settings = {
+        "method": [type(method).__name__, _plain(method), keep_optimizer],
+        "seed": participant.seed,
+        "participant": _participant(participant),
+    }
+    found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}
+    return {**found, "data": _samples([participant.data])}
+
+
+def check_resumable(participants: Iterable[Participant], method: Method, keep_optimizer: bool) -> None:
+    """Raises CheckpointError where a resumed run could not tell whether a setting is still the same.
+
+    That is so for the method's settings, and for optimizers that remember: their memory goes by their name.
+    """
+    found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
+    if keep_optimizer:
+        networks = [p for p in participants if p.here and p.learner.shows_layers]
+        found += [(f"{p.name} trains with", p.plan.optimizer) for p in networks if not stable_name(p.plan.optimizer)]
+    if found:
+        what = "; ".join(f"{how} {readable_name(thing)}" for how, thing in found)
+        raise CheckpointError(
+            f"The run cannot be resumed: {what}, which has no name that a later process knows it by. Expected no "
+            f"lambda, and no function made inside another one; define it at the top level of a module."
+        )
+
+
+def _nameless(settings: Settings) -> list[Any]:
+    """What settings consist of that has no name in another process."""
+    found: list[Any] = []
+
+    def note(thing: Any) -> str:
+        if stable_name(thing) is None:
+            found.append(thing)
+        return ""
+
+    settings.model_dump(mode="json", fallback=note)
+    return found
+
+
+def _participant(participant: Participant) -> dict[str, Any]:
+    if not participant.here:
+        return {"name": participant.name, "weight": participant.weight}
+    model = participant.model
+    return {
+        "name": participant.name,
+        "model": f"{type(model).__module__}.{type(model).__qualname__}",
+        "parameters": _shapes(participant) if participant.learner.shows_layers else _settings(model),
+        "plan": _plain(participant.plan),
+        "labels": list(participant.labels),
+        "samples": len(participant.data),
+        "weight": participant.weight,
+    }
+
+
+def _shapes(participant: Participant) -> str:
+    """A checksum of names and shapes: long for people, but what must be the same."""
+    shapes = {name: list(entry.shape) for name, entry in participant.model.state_dict().items()}
+    return _text(json.dumps(shapes))
+
+
+def _settings(estimator: Any) -> str:
+    """An estimator's settings, where it tells them."""
+    settings = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return str({name: readable_name(value) for name, value in settings.items()})
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", fallback=readable_name)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _samples(parts: Iterable[Samples]) -> str:
+    """A checksum of all of them. What many share is read once, and what nobody holds any more is let go."""
+    whole = hashlib.sha256()
+    known: WeakKeyDictionary[Samples, bytes] = WeakKeyDictionary()
+    for part in parts:
+        if part not in known:
+            digest = hashlib.sha256()
+            for name, column in sorted(part.columns.items()):
+                digest.update(f"{name} {tuple(column.shape)} {column.dtype}".encode())
+                digest.update(column.contiguous().view(torch.uint8).numpy().data)
+            known[part] = digest.digest()
+        whole.update(known[part])
+    return whole.hexdigest()
+
+
+def _text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

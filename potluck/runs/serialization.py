@@ -1,0 +1,80 @@
+"""State on disk: nested dicts and lists of tensors and plain values, as one safetensors and one JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save_file
+from torch import Tensor
+
+from potluck.core.errors import PotluckError
+
+PLAIN = (str, int, float, bool, type(None))
+
+
+class StateError(PotluckError, TypeError):
+    """State that cannot be kept in a checkpoint."""
+
+
+def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
+    """Splits state into its tensors, named by where they stand, and JSON that says where each belongs."""
+    tensors: dict[str, Tensor] = {}
+    memory: set[int] = set()
+
+    def walk(value: Any, path: str) -> Any:
+        if isinstance(value, Tensor):
+            name = f"{len(tensors)}:{path}"
+            tensor = value.detach().cpu().contiguous()
+            # safetensors refuses tensors that share memory, as one reply held by many participants does.
+            tensors[name] = tensor.clone() if tensor.untyped_storage().data_ptr() in memory else tensor
+            memory.add(tensor.untyped_storage().data_ptr())
+            return {"tensor": name}
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise StateError(f"State {path!r} has the key {key!r}; expected text, so that it can be kept.")
+            return {"dict": {key: walk(item, f"{path}/{key}") for key, item in value.items()}}
+        if isinstance(value, list | tuple):
+            kind = "list" if isinstance(value, list) else "tuple"
+            return {kind: [walk(item, f"{path}/{index}") for index, item in enumerate(value)]}
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": str(value)}
+        if isinstance(value, PLAIN):
+            return value
+        raise StateError(
+            f"State {path!r} is a {type(value).__name__}; expected tensors, text, numbers, or dicts and lists of them."
+        )
+
+    return tensors, walk(state, "")
+
+
+def unpack(tensors: dict[str, Tensor], skeleton: Any) -> Any:
+    """Puts together what ``pack`` took apart."""
+    if not isinstance(skeleton, dict):
+        return skeleton
+    ((kind, content),) = skeleton.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "float":
+        return float(content)
+    if kind == "dict":
+        return {key: unpack(tensors, item) for key, item in content.items()}
+    items = [unpack(tensors, item) for item in content]
+    return items if kind == "list" else tuple(items)
+
+
+def save(path: Path, state: Any) -> None:
+    """Writes state to one file: its tensors, and the JSON that says where each belongs as one more of them."""
+    tensors, skeleton = pack(state)
+    text = torch.frombuffer(bytearray(json.dumps(skeleton, allow_nan=False).encode()), dtype=torch.uint8)
+    save_file({**tensors, "skeleton": text}, path)
+
+
+def read(path: Path) -> Any:
+    """Reads what ``save`` wrote. The file is not mapped: it may be written anew while its tensors are in use."""
+    tensors = load(path.read_bytes())
+    return unpack(tensors, json.loads(tensors.pop("skeleton").numpy().tobytes()))

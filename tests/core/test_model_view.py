@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from potluck import ModelError, Net
+from potluck.core.model_view import tapped
+
+X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
+
+
+@pytest.fixture
+def module():
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    return nn.Sequential(body, nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
+
+
+@pytest.fixture
+def others(module):
+    """Tensors to put in the place of the module's own: twice as large."""
+    return {name: 2 * tensor for name, tensor in [*module.named_parameters(), *module.named_buffers()]}
+
+
+@pytest.fixture
+def twin(module, others):
+    """The same module with the other tensors in it for good."""
+    made = nn.Sequential(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
+    made.load_state_dict(others)
+    return made
+
+
+def test_a_net_is_its_module(module):
+    assert torch.equal(Net(module)(X), module(X))
+
+
+def test_a_net_with_other_tensors_is_another_network(module, others, twin):
+    before = module(X)
+    assert torch.equal(Net(module, others)(X), twin(X))
+    assert torch.equal(module(X), before)
+
+
+@pytest.mark.parametrize(("name", "width"), [("0", 2), ("0.0", 2), ("1", 3), ("2", 3)])
+def test_a_part_is_one_submodule(module, others, twin, name, width):
+    x = torch.ones(2, width)
+    assert torch.equal(Net(module).part(name, x), module.get_submodule(name)(x))
+    assert torch.equal(Net(module, others).part(name, x), twin.get_submodule(name)(x))
+
+
+def test_parts_in_a_row_are_the_whole(module, others):
+    for net in (Net(module), Net(module, others)):
+        assert torch.equal(net.part(["0.0", "0.1", "1", "2"], X), net(X))
+        assert torch.equal(net.part([], X), X)
+
+
+def test_a_part_with_a_shared_weight_uses_the_other_tensors_too():
+    module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    module[1].weight = module[0].weight
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in module.named_parameters()}
+    assert torch.equal(Net(module, zeros).part("1", X), torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_part_may_leave_running_statistics_alone(running, replaced):
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    tensors = {name: tensor.clone() for name, tensor in module.state_dict().items()} if replaced else None
+    seen = tensors if tensors is not None else module.state_dict()
+    before = {name: tensor.clone() for name, tensor in seen.items()}
+    found = Net(module, tensors).part(["0", "1"], X, running=running)
+    torch.testing.assert_close(found, Net(module, before).part(["0", "1"], X))
+    kept = torch.equal(seen["1.running_mean"], torch.zeros(2)) and int(seen["1.num_batches_tracked"]) == 0
+    assert kept is not running
+
+
+def test_taps_show_inner_outputs_beside_the_logits(module, others, twin):
+    for net, own in ((Net(module), module), (Net(module, others), twin)):
+        logits, taken = net.taps(X, at=["0.0", "1"])
+        assert torch.equal(logits, own(X))
+        assert list(taken) == ["0.0", "1"]
+        assert torch.equal(taken["0.0"], own[0][0](X))
+        assert torch.equal(taken["1"], own[1](own[0](X)))
+
+
+def test_gradients_flow_through_taps(module):
+    Net(module).taps(X, at=["0"])[1]["0"].sum().backward()
+    assert module[0][0].weight.grad.abs().sum() > 0
+    assert module[2].weight.grad is None
+
+
+def hooks(module):
+    return sum(len(part._forward_hooks) for part in module.modules())
+
+
+def test_taps_leave_nothing_behind(module):
+    Net(module).taps(X, at=["0", "2"])
+    with pytest.raises(RuntimeError):
+        Net(module).taps(torch.ones(2, 9), at=["0"])
+    with pytest.raises(ModelError), tapped(module, ["0", "nowhere"]):
+        pass
+    assert hooks(module) == 0
+
+
+@pytest.mark.parametrize("ask", [lambda net: net.part("0.00", X), lambda net: net.taps(X, at=["0.00"])])
+def test_an_unknown_layer_is_named_with_the_nearest(module, ask):
+    with pytest.raises(ModelError, match=r"no layer '0\.00'\. Did you mean '0\.0'\? Known: 0, 0\.0, 0\.1, 1, 2\."):
+        ask(Net(module))
+
+
+def test_parameters_are_the_trainable_ones(module, others):
+    module[0][0].weight.requires_grad_(False)
+    names = {"0.0.bias", "1.weight", "1.bias", "2.weight", "2.bias"}
+    own, replaced = Net(module).parameters, Net(module, others).parameters
+    assert set(own) == set(replaced) == names
+    assert own["2.bias"] is module[2].bias
+    assert replaced["2.bias"] is others["2.bias"]
+
+
+def test_a_tap_shows_what_the_layer_put_out_even_if_the_next_one_writes_over_it():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
+    x = torch.randn(5, 3)
+    _, taken = Net(module).taps(x, at=["0"])
+    torch.testing.assert_close(taken["0"], module[0](x))
+    assert (taken["0"] < 0).any()

@@ -1,0 +1,93 @@
+"""The clock: every second of a phase is counted once, and where it is off nothing is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import potluck
+from potluck.core.profiler import PHASES, Clock
+from potluck.methods import CoFED, DraftFed, FedAvg
+from tests.tables import cnn, made_data, mlp, participants
+
+
+def test_an_inner_phase_pauses_the_outer_one():
+    clock = Clock()
+    clock.on = True
+    with clock("merge"):
+        time.sleep(0.02)
+        with clock("train"):
+            time.sleep(0.05)
+        with clock("train"):
+            time.sleep(0.05)
+        time.sleep(0.02)
+    assert clock.seconds["train"] == pytest.approx(0.1, abs=0.03)
+    assert clock.seconds["merge"] == pytest.approx(0.04, abs=0.02)
+
+
+def test_a_phase_ends_where_something_goes_wrong():
+    clock = Clock()
+    clock.on = True
+    with pytest.raises(ValueError, match="wrong"), clock("merge"), clock("train"):
+        raise ValueError("wrong")
+    before = dict(clock.seconds)
+    time.sleep(0.01)
+    with clock("evaluate"):
+        pass
+    assert {name: clock.seconds[name] for name in before} == before
+
+
+def test_off_it_counts_nothing():
+    clock = Clock()
+    with clock("merge"):
+        pass
+    assert clock.seconds == {}
+
+
+def test_the_table_adds_up():
+    clock = Clock()
+    clock.seconds = {"train": 3.0, "merge": 1.0}
+    lines = clock.table().splitlines()
+    train, merge, everything = (
+        next(line for line in lines if f"│ {name} " in line) for name in ("train", "merge", "all")
+    )
+    assert "3.00" in train
+    assert "75.0%" in train
+    assert "25.0%" in merge
+    assert "4.00" in everything
+    assert lines.index(train) < lines.index(merge)
+
+
+def profiled(method, models, at_rest="memory", **settings):
+    federation = potluck.Federation(
+        participants(models), method, public=made_data(30, 5), test=made_data(20, 6), at_rest=at_rest, **settings
+    )
+    federation.clock.on = True
+    began = time.perf_counter()
+    federation.run(2)
+    return federation, time.perf_counter() - began
+
+
+def test_a_federation_is_timed_by_phases():
+    federation, took = profiled(CoFED(update_batch_size=8), [mlp(i) for i in range(3)])
+    seconds = federation.clock.seconds
+    assert {"train", "predict", "method", "merge", "evaluate", "other"} <= set(seconds) <= set(PHASES)
+    assert "tap" not in seconds
+    assert sum(seconds.values()) == pytest.approx(took, rel=0.1)
+    assert seconds["train"] > seconds["merge"]
+
+
+def test_taps_rest_and_checkpoints_are_phases_of_their_own(tmp_path):
+    federation, _ = profiled(DraftFed(samples=10), [cnn(i) for i in range(3)], at_rest="disk")
+    assert federation.clock.seconds["tap"] > 0
+    assert federation.clock.seconds["rest"] > 0
+    federation.run(1, run_dir=tmp_path)
+    assert federation.clock.seconds["checkpoint"] > 0
+
+
+def test_timing_changes_no_result():
+    plain = potluck.Federation(participants([cnn(i) for i in range(3)]), FedAvg(), test=made_data(20, 6)).run(2)
+    timed = potluck.Federation(participants([cnn(i) for i in range(3)]), FedAvg(), test=made_data(20, 6))
+    timed.clock.on = True
+    assert [row["loss"] for row in timed.run(2).rows()] == [row["loss"] for row in plain.rows()]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import math
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from potluck import SettingsError
+from potluck.core import registry
+from potluck.core.registry import Registry, import_object
+from potluck.methods import METHODS, CoFED
+
+THINGS = Registry("things", {"FedAvg": 1, "co-fed": 2})
+
+
+@pytest.fixture
+def announced(monkeypatch):
+    """Other packages announce a thing, a method, and a thing of a name that is taken."""
+    points = [
+        EntryPoint("My-Thing", "math:pi", "potluck.things"),
+        EntryPoint("Other", "math:sqrt", "potluck.methods"),
+        EntryPoint("fedavg", "math:tau", "potluck.things"),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [p for p in points if p.group == group])
+
+
+@pytest.mark.parametrize("name", ["FedAvg", "fedavg", "FED-AVG", "fed_avg"])
+def test_names_are_found_whatever_their_case_and_dashes(name):
+    assert THINGS[name] == 1
+    assert name in THINGS
+
+
+@pytest.mark.parametrize("name", ["fedavgg", "FEDAVC"])
+def test_an_unknown_name_suggests_the_nearest(name):
+    with pytest.raises(SettingsError, match=rf"no thing '{name}'\. Did you mean 'FedAvg'\? Known: FedAvg, co-fed\."):
+        THINGS[name]
+
+
+def test_a_name_like_no_other_lists_what_there_is():
+    assert "zzz" not in THINGS
+    with pytest.raises(SettingsError, match=r"no thing 'zzz'\. Known: FedAvg, co-fed\."):
+        THINGS["zzz"]
+
+
+def test_names_are_listed_as_they_were_given():
+    assert list(THINGS) == ["FedAvg", "co-fed"]
+    assert len(THINGS) == 2
+
+
+@pytest.mark.usefixtures("announced")
+def test_what_other_packages_announce_is_found_in_its_own_group():
+    assert THINGS["my_thing"] == math.pi
+    assert "MYTHING" in THINGS
+    assert "other" not in THINGS
+
+
+@pytest.mark.usefixtures("announced")
+def test_what_is_built_in_comes_first():
+    assert THINGS["FedAvg"] == 1
+    assert list(THINGS) == ["FedAvg", "co-fed", "My-Thing"]
+
+
+@pytest.mark.usefixtures("announced")
+def test_what_is_announced_is_suggested_too():
+    with pytest.raises(SettingsError, match="Did you mean 'My-Thing'"):
+        THINGS["my-thin"]
+
+
+def test_anything_can_be_named_by_its_path():
+    assert THINGS["math:pi"] == math.pi
+    assert THINGS["importlib.metadata:EntryPoint"] is EntryPoint
+
+
+def test_the_methods_are_there():
+    assert METHODS["cofed"] is CoFED
+
+
+def test_a_path_may_lead_into_an_object():
+    assert import_object("importlib.metadata:EntryPoint.load") is EntryPoint.load
+
+
+@pytest.mark.parametrize("path", ["math", "math:", ":pi", "", ":"])
+def test_a_path_must_have_a_module_and_a_name(path):
+    with pytest.raises(SettingsError, match=r"does not name an object; expected 'package\.module:name'"):
+        import_object(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("no_such_module:thing", "no module 'no_such_module'"),
+        ("math.inner:thing", r"no module 'math\.inner'"),
+        ("math:sqr", r"'math' has no 'sqr'\. Did you mean 'sqrt'\?"),
+        ("math:pi.reel", r"has no 'reel'\. Did you mean 'real'\?"),
+    ],
+)
+def test_a_path_that_leads_nowhere_says_where_it_ends(path, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        import_object(path)
+
+
+def test_a_module_beside_the_user_is_found(tmp_path, monkeypatch):
+    (tmp_path / "beside_the_user.py").write_text("dish = 'stew'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", ".")])
+    assert import_object("beside_the_user:dish") == "stew"

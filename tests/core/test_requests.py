@@ -1,0 +1,234 @@
+"""Everything Fit can express gives the same result stacked and alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from potluck.core.model_view import Companion
+from potluck.core.objectives import cross_entropy
+from potluck.core.plan import Plan
+from potluck.core.requests import Fit, Job, Predict, Tap
+from potluck.core.samples import Samples
+from potluck.engines import Batched, Serial
+from potluck.engines.batched import engine as batched
+from potluck.engines.batched.trainer import Training
+from potluck.learners.base import Fitted
+from potluck.learners.network import Network
+from tests.tables import cnn, made_data
+
+CPU = torch.device("cpu")
+PLAN = Plan(optimizer="sgd", lr=0.05, momentum=0.9, weight_decay=0.01, epochs=2, batch_size=8)
+
+
+def samples(rows, seed):
+    x, y = made_data(rows, seed)
+    return Samples({"x": torch.from_numpy(x), "y": torch.from_numpy(y)})
+
+
+def jobs(work_of, plan_of=lambda i: PLAN, sizes=(20, 20, 13, 30)):
+    """The same request from four networks of one architecture with unequal data."""
+    made = []
+    for i, size in enumerate(sizes):
+        learner = Network(cnn(i))
+        work = work_of(i, learner)
+        on = work.on if not isinstance(work, Fit) or work.on is not None else samples(size, i)
+        made.append(Job(f"p{i}", work, learner, on, plan_of(i), seed=100 + i, round=1))
+    return made
+
+
+def both(work_of, monkeypatch, **settings):
+    """The networks after the serial and after the batched engine, which must not fall back to the serial way."""
+    alone, together = jobs(work_of, **settings), jobs(work_of, **settings)
+    serial = Serial(CPU).answer(alone)
+    monkeypatch.setattr(batched, "timed_alone", None)
+    stacked = Batched(CPU).answer(together)
+    for one, other in zip(alone, together, strict=True):
+        for name, entry in one.learner.weights().items():
+            torch.testing.assert_close(entry, other.learner.weights()[name], rtol=1e-10, atol=1e-10)
+    return serial, stacked
+
+
+def proximal(net, batch, given):
+    distance = sum(((p - given["start"][name]) ** 2).sum() for name, p in net.parameters.items())
+    return cross_entropy(net, batch, given) + given["mu"] / 2 * distance
+
+
+def inner(net, batch, given):
+    return F.mse_loss(net.part(["1", "2"], given["features"]), given["targets"])
+
+
+def tapping(net, batch, given):
+    logits, taken = net.taps(batch["x"], at=["1"])
+    return F.cross_entropy(logits, batch["y"]) + taken["1"].square().mean()
+
+
+def noisy(net, batch, given):
+    return F.cross_entropy(net(batch["x"] + 0.1 * batch["noise"]), batch["y"])
+
+
+def beside(net, batch, given):
+    return cross_entropy(net, batch, given) + F.mse_loss(net(batch["x"]), given["teacher"](batch["x"]))
+
+
+def towards(net, batch, given):
+    return F.mse_loss(net(batch["x"]), batch["aim"])
+
+
+def corrected(gradients, given):
+    return {name: gradient + given["correction"][name] for name, gradient in gradients[0].items()}
+
+
+def weighted_sum(gradients, given):
+    return {name: gradients[0][name] - 0.5 * gradients[1][name] for name in gradients[0]}
+
+
+def parameters(learner):
+    return {name: p.detach().clone() for name, p in learner.trainable().items()}
+
+
+def generator(i):
+    return torch.Generator().manual_seed(i)
+
+
+REQUESTS = {
+    "cross entropy": lambda i, learner: Fit(),
+    "proximal term": lambda i, learner: Fit(proximal, given={"start": parameters(learner), "mu": 0.3}),
+    "a part of the model": lambda i, learner: Fit(
+        [cross_entropy, inner],
+        given={
+            "features": torch.randn(6, 4, 6, 6, generator=generator(i)).double(),
+            "targets": torch.ones(6, 4, 6, 6).double() * i,
+        },
+    ),
+    "inner features": lambda i, learner: Fit(tapping),
+    "random draws": lambda i, learner: Fit(noisy, draws={"noise": (1, 6, 6)}),
+    "a frozen companion": lambda i, learner: Fit(beside, given={"teacher": Companion(Network(cnn(50 + i)).weights())}),
+    "a companion of another architecture": lambda i, learner: Fit(
+        beside, given={"teacher": Companion(Network(cnn(i, width=7)).weights(), cnn(0, width=7))}
+    ),
+    "targets": lambda i, learner: Fit(
+        towards, on=samples(11, i).with_targets(aim=torch.randn(11, 3, generator=generator(i)).double())
+    ),
+    "a correction of gradients": lambda i, learner: Fit(
+        rule=corrected,
+        given={"correction": {n: 0.01 * i + torch.zeros_like(p) for n, p in parameters(learner).items()}},
+    ),
+    "a rule over several objectives": lambda i, learner: Fit([cross_entropy, tapping], rule=weighted_sum),
+    "a mask": lambda i, learner: Fit(
+        mask={"0.weight": torch.rand(4, 1, 3, 3, generator=generator(i)) > 0.5, "4.weight": torch.tensor(False)}
+    ),
+    "frozen statistics": lambda i, learner: Fit(frozen_norms=True),
+}
+
+
+@pytest.mark.parametrize("work_of", REQUESTS.values(), ids=REQUESTS)
+def test_fit_agrees(work_of, monkeypatch):
+    serial, stacked = both(work_of, monkeypatch)
+    for alone, together in zip(serial, stacked, strict=True):
+        assert alone.steps == together.steps > 0
+        torch.testing.assert_close(together.losses, alone.losses, rtol=1e-9, atol=1e-9)
+
+
+PLANS = {
+    "plain sgd": PLAN.but(momentum=0.0, weight_decay=0.0),
+    "adam": PLAN.but(optimizer="adam", momentum=0.0),
+    "adamw": PLAN.but(optimizer="adamw", momentum=0.0),
+    "clipping": PLAN.but(clip=0.1),
+    "cosine": PLAN.but(schedule="cosine"),
+    "augmentation": PLAN.but(augment=lambda x, g: x + torch.rand(x.shape, generator=g).to(x.dtype)),
+    "transform": PLAN.but(transform=lambda x: x * 2),
+    "nothing": PLAN.but(epochs=0),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_plans_agree(plan, monkeypatch):
+    both(REQUESTS["cross entropy"], monkeypatch, plan_of=lambda i: plan)
+
+
+def test_learning_rates_may_differ_inside_a_stack(monkeypatch):
+    both(REQUESTS["cross entropy"], monkeypatch, plan_of=lambda i: PLAN.but(lr=0.01 * (i + 1)))
+
+
+@pytest.mark.parametrize("logits", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+def test_predictions_agree(logits, shared, monkeypatch):
+    public = samples(17, 5)
+    serial, stacked = both(lambda i, learner: Predict(public if shared else samples(17, i), logits=logits), monkeypatch)
+    torch.testing.assert_close(serial, stacked)
+
+
+def test_taps_agree(monkeypatch):
+    public = samples(17, 5)
+    serial, stacked = both(lambda i, learner: Tap(public, at=["0", "4"]), monkeypatch)
+    torch.testing.assert_close(serial, stacked)
+    assert serial[0]["0"].shape == (17, 4, 6, 6)
+
+
+class Wayward(nn.Module):
+    """Decides by its data which way to go: that cannot be stacked."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.body = cnn(seed)
+
+    def forward(self, x):
+        return self.body(x) if x.sum() > 0 else self.body(2 * x)
+
+
+def test_what_cannot_be_stacked_runs_alone_and_says_so_once(caplog):
+    def made():
+        return [Job(f"p{i}", Fit(), Network(Wayward(i)), samples(20, i), PLAN, seed=i, round=1) for i in range(3)]
+
+    alone, together = made(), made()
+    Serial(CPU).answer(alone)
+    engine = Batched(CPU)
+    engine.answer(together)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=0, atol=0)
+    engine.answer(made())
+    assert caplog.text.count("cannot be stacked") == 1
+
+
+def trained_together(monkeypatch):
+    """The sizes of the stacks that are trained from now on."""
+    sizes = []
+    load = Training.load
+    monkeypatch.setattr(Training, "load", lambda self, jobs: (sizes.append(len(jobs)), load(self, jobs))[1])
+    return sizes
+
+
+def test_on_a_cpu_large_groups_are_answered_in_stacks_that_fit_its_caches(monkeypatch):
+    sizes = trained_together(monkeypatch)
+    weight = sum(entry.numel() * entry.element_size() for entry in Network(cnn(0)).tensors().values())
+    monkeypatch.setitem(batched.STACK_BYTES, "cpu", 2 * weight)
+    Batched(CPU).answer(jobs(REQUESTS["cross entropy"], sizes=(20, 20, 13, 30, 7)))
+    assert sizes == [2, 2]  # and the fifth alone
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_some_may_train_while_others_look(order, monkeypatch):
+    """In one step, also where all trainings run side by side as on a GPU."""
+    looks = {"predict": Predict(samples(9, 1)), "tap": Tap(samples(9, 1), at=["1"])}
+
+    def step():
+        made = [*jobs(REQUESTS["cross entropy"]), *jobs(REQUESTS["proximal term"])]
+        return [*made, *(job for work in looks.values() for job in jobs(lambda i, learner, work=work: work))][::order]
+
+    alone, together = step(), step()
+    expected = Serial(CPU).answer(alone)
+    monkeypatch.setattr(batched, "timed_alone", None)
+    train, trained = Batched._train, []
+    monkeypatch.setattr(Batched, "_train", lambda self, stacks: (trained.append(len(stacks)), train(self, stacks))[1])
+    engine = Batched(CPU)
+    engine._side_by_side = True
+    torch.testing.assert_close(
+        [answer for answer in engine.answer(together) if not isinstance(answer, Fitted)],
+        [answer for answer in expected if not isinstance(answer, Fitted)],
+    )
+    assert trained == [2]
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)

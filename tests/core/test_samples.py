@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+from potluck import DataError, Samples
+from potluck.core.labels import UNLABELLED
+from potluck.core.samples import as_inputs, as_pair
+
+X = torch.arange(6.0).reshape(3, 2)
+Y = torch.tensor([0, 1, 0])
+
+
+class Rows(Dataset[Any]):
+    """A torch Dataset of pairs."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+
+def test_columns_must_have_one_length():
+    with pytest.raises(DataError, match=r"one length; got {'x': 3, 'y': 2}"):
+        Samples({"x": X, "y": Y[:2]})
+
+
+def test_samples_know_their_length_inputs_and_labels():
+    samples = Samples({"x": X, "y": Y})
+    assert len(samples) == 3
+    assert samples.labelled
+    assert samples.x is X
+    assert samples.y is Y
+
+
+def test_asking_for_labels_that_are_not_there_is_an_error():
+    samples = Samples({"x": X})
+    assert not samples.labelled
+    with pytest.raises(DataError, match="carry no labels"):
+        _ = samples.y
+
+
+def test_rows_are_taken_in_the_order_given_from_every_column():
+    taken = Samples({"x": X, "y": Y, "soft": X + 1}).take(torch.tensor([2, 1]))
+    assert torch.equal(taken.x, X[[2, 1]])
+    assert taken.y.tolist() == [0, 1]
+    assert torch.equal(taken.columns["soft"], X[[2, 1]] + 1)
+
+
+def test_targets_are_further_columns():
+    soft, weight = torch.ones(3, 4), torch.tensor([1.0, 2.0, 3.0])
+    samples = Samples({"x": X, "y": Y}).with_targets({"soft": soft}, weight=weight)
+    assert set(samples.columns) == {"x", "y", "soft", "weight"}
+    assert samples.columns["soft"] is soft
+    assert samples.columns["weight"] is weight
+    assert set(samples.inputs().columns) == {"x"}
+
+
+def test_targets_replace_a_column_of_the_same_name_and_leave_the_original_alone():
+    samples = Samples({"x": X, "y": Y})
+    assert samples.with_targets(y=1 - Y).y.tolist() == [1, 0, 1]
+    assert samples.y is Y
+
+
+def test_targets_of_another_length_are_an_error():
+    with pytest.raises(DataError, match="'soft': 2"):
+        Samples({"x": X}).with_targets(soft=torch.ones(2))
+
+
+def test_joining_sets_fills_what_one_of_them_lacks():
+    labelled = Samples({"x": X, "y": Y})
+    weighted = Samples({"x": X[:2], "weight": torch.tensor([0.5, 0.25])})
+    softened = Samples({"x": X[:1], "y": Y[1:2], "soft": torch.ones(1, 4)})
+    both = Samples.concat([labelled, weighted, softened])
+    assert torch.equal(both.x, torch.cat([X, X[:2], X[:1]]))
+    assert both.y.tolist() == [0, 1, 0, UNLABELLED, UNLABELLED, 1]
+    assert both.columns["weight"].tolist() == [1, 1, 1, 0.5, 0.25, 1]
+    assert both.columns["soft"].sum(dim=1).tolist() == [0, 0, 0, 0, 0, 4]
+    assert both.y.dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    "given",
+    [X, X.numpy(), X.tolist(), X.clone().requires_grad_(), X.T.contiguous().numpy().T, X.numpy()[::-1][::-1]],
+    ids=["torch", "numpy", "list", "with gradient", "transposed", "flipped twice"],
+)
+def test_inputs_may_be_a_tensor_an_array_or_a_list(given):
+    found = as_inputs(given, "p")
+    assert torch.equal(found, X.to(found.dtype))
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float32", "float64", "bool"])
+def test_inputs_keep_their_dtype(dtype):
+    assert as_inputs(np.ones((2, 2), dtype=dtype), "p").numpy().dtype == dtype
+
+
+@pytest.mark.parametrize("given", [np.zeros((0, 2)), torch.zeros(0, 2), [], np.array(1.0), torch.tensor(1.0)])
+def test_no_inputs_are_an_error(given):
+    with pytest.raises(DataError, match="clinic: no samples"):
+        as_inputs(given, "clinic")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("make", [torch.tensor, np.array])
+def test_inputs_that_are_not_finite_are_counted_in_the_error(bad, make):
+    with pytest.raises(DataError, match="clinic: 2 of 3 samples hold NaN or infinity"):
+        as_inputs(make([[1.0, bad], [0.0, 0.0], [bad, bad]]), "clinic")
+
+
+@pytest.mark.parametrize("given", [[["a"], ["b"]], np.array([{}, {}]), np.array(["2020-01-01"], dtype="datetime64[D]")])
+def test_inputs_that_are_no_numbers_are_an_error(given):
+    with pytest.raises(DataError, match=r"clinic: inputs of type .*; expected numbers"):
+        as_inputs(given, "clinic")
+
+
+def test_rows_of_unequal_length_are_an_error_in_plain_words():
+    with pytest.raises(DataError, match="clinic"):
+        as_inputs([[1.0, 2.0], [3.0]], "clinic")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (X, Y),
+        [X, Y],
+        (X.numpy(), Y.numpy()),
+        (X.tolist(), Y.tolist()),
+        TensorDataset(X, Y),
+        Rows(X.numpy(), Y.tolist()),
+    ],
+    ids=["torch", "list", "numpy", "lists", "TensorDataset", "Dataset"],
+)
+def test_data_may_be_a_pair_or_a_dataset(data):
+    x, y = as_pair(data, "p")
+    assert torch.equal(x, X.to(x.dtype))
+    assert y.tolist() == [0, 1, 0]
+
+
+def test_labels_stay_in_the_words_they_came_in():
+    assert as_pair((X, ["cat", "dog", "cat"]), "p")[1].tolist() == ["cat", "dog", "cat"]
+
+
+def test_a_dataset_may_have_strings_as_labels():
+    assert as_pair(Rows(X, ["cat", "dog", "cat"]), "p")[1].tolist() == ["cat", "dog", "cat"]
+
+
+@pytest.mark.parametrize("data", [X, (X,), (X, Y, Y), None, "data", {"x": X, "y": Y}])
+def test_other_data_is_an_error_that_says_what_was_expected(data):
+    with pytest.raises(DataError, match=r"clinic: data is a .*; expected \(x, y\) or a torch Dataset"):
+        as_pair(data, "clinic")
+
+
+@pytest.mark.parametrize("y", [Y[:2], Y.reshape(3, 1), torch.tensor(1)], ids=["short", "two dimensions", "scalar"])
+def test_there_must_be_one_label_for_each_input(y):
+    with pytest.raises(DataError, match=r"clinic: 3 inputs but labels of shape .*; expected one label for each"):
+        as_pair((X, y), "clinic")
+
+
+def test_labels_that_are_not_finite_are_an_error():
+    with pytest.raises(DataError, match="clinic: labels hold NaN or infinity"):
+        as_pair((X, [0.0, 1.0, float("nan")]), "clinic")
+
+
+def test_an_empty_dataset_is_an_error():
+    with pytest.raises(DataError, match="clinic: the Dataset is empty"):
+        as_pair(Rows(X[:0], []), "clinic")

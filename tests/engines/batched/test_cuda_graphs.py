@@ -1,0 +1,95 @@
+"""On a GPU, a step that is captured and replayed gives the serial engine's result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from potluck.core.objectives import cross_entropy
+from potluck.core.plan import Plan
+from potluck.core.requests import Fit, Job
+from potluck.core.samples import Samples
+from potluck.engines import Batched, Serial
+from potluck.engines.batched import cuda_graphs as graphs
+from potluck.learners.network import Network
+from tests.tables import cnn, made_data
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+GPU = torch.device("cuda")
+
+
+def counted(monkeypatch):
+    """One entry for each replay from now on."""
+    replays = []
+    call = graphs.Replayed.__call__
+    monkeypatch.setattr(graphs.Replayed, "__call__", lambda self, inputs: (replays.append(1), call(self, inputs))[1])
+    return replays
+
+
+def jobs(objective=cross_entropy, sizes=(40, 40, 40), build=cnn, **settings):
+    plan = Plan(**{"lr": 0.01, "epochs": 6, "batch_size": 8, **settings})
+    made = []
+    for i, size in enumerate(sizes):
+        x, y = made_data(size, i)
+        samples = Samples({"x": torch.from_numpy(x), "y": torch.from_numpy(y)})
+        made.append(Job(f"p{i}", Fit(objective), Network(build(i)), samples, plan, seed=i, round=1))
+    return made
+
+
+def agree(**settings):
+    alone, together = jobs(**settings), jobs(**settings)
+    Serial(GPU).answer(alone)
+    Batched(GPU).answer(together)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("plan", [{"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}, {"clip": 0.1}], ids=str)
+@pytest.mark.parametrize("sizes", [(40, 40, 40), (44, 44, 44), (40, 57, 33)], ids=str)
+def test_replayed_steps_agree(plan, sizes, monkeypatch):
+    made = []
+    kept = graphs.Replayed.__init__
+    monkeypatch.setattr(
+        graphs.Replayed, "__init__", lambda self, *given, **more: (made.append(1), kept(self, *given, **more))[1]
+    )
+    agree(sizes=sizes, **plan)
+    assert made
+
+
+def test_networks_that_are_on_the_device_already_are_stacked_with_the_others(caplog):
+    made = jobs()
+    made[1].learner.model.to(GPU)
+    Batched(GPU).answer(made)
+    assert "cannot be stacked" not in caplog.text
+
+
+def unruly(net, batch, given):
+    """Looks at a number on the way, which a graph cannot."""
+    loss = cross_entropy(net, batch, given)
+    return loss * torch.tensor(1.0, device="cpu").to(loss.device)
+
+
+def test_what_cannot_be_captured_runs_step_by_step_and_says_so(caplog):
+    agree(objective=unruly)
+    assert "step by step" in caplog.text
+
+
+def unruly_if_full(net, batch, given):
+    return (unruly if len(batch["y"]) == 8 else cross_entropy)(net, batch, given)
+
+
+def test_a_capture_that_fails_leaves_the_others_alone(monkeypatch):
+    replays = counted(monkeypatch)
+    agree(objective=unruly_if_full, sizes=(44, 44, 44), epochs=9)
+    assert len(replays) == 9
+
+
+def test_dropout_draws_anew_at_each_replay():
+    def build(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(36, 3)).double()
+
+    made = jobs(build=build, sizes=(80, 80))
+    fitted = Batched(GPU).answer(made)
+    assert len({losses[0] for losses in fitted[0].losses}) == 6

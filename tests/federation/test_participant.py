@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import RidgeClassifier
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import potluck
+from potluck import DataError, ModelError, Participant, Plan, SettingsError
+from potluck.core.labels import UNLABELLED
+from potluck.federation.admission import Shown
+
+X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
+Y = ["dog", "cat", "dog", "cat"]
+
+
+class NearestMean:
+    """A model of someone's own, with nothing from scikit-learn in it."""
+
+    def fit(self, x, y):
+        self.means = {str(label): x[y == label].mean(axis=0) for label in np.unique(y)}
+        return self
+
+    def predict(self, x):
+        return [min(self.means, key=lambda label: ((row - self.means[label]) ** 2).sum()) for row in x]
+
+
+def identity():
+    """A network that says which of its two inputs is the larger."""
+    net = nn.Linear(2, 2, bias=False)
+    net.weight.data = 3 * torch.eye(2)
+    return net
+
+
+def clinic(model=None, data=(X, Y), name="clinic", **settings):
+    return Participant(name, identity() if model is None else model, data, **settings)
+
+
+def numbered(count=10, **settings):
+    """A participant whose samples can be told apart."""
+    return clinic(nn.Linear(1, 2), (torch.arange(float(count)).reshape(-1, 1), [0, 1] * (count // 2)), **settings)
+
+
+def rows(samples):
+    return samples.x.flatten().int().tolist()
+
+
+def trained(participant):
+    potluck.Federation([participant], potluck.methods.Local(), engine="serial").run(1)
+    return participant
+
+
+def test_the_label_space_is_by_default_what_occurs():
+    assert clinic().labels == ("cat", "dog")
+    assert clinic().data.y.tolist() == [1, 0, 1, 0]
+    assert clinic(data=(X, [7, 3, 7, 3])).labels == (3, 7)
+    assert clinic(data=TensorDataset(X, torch.tensor([7, 3, 7, 3]))).labels == (3, 7)
+
+
+def test_a_label_space_may_hold_more_than_occurs():
+    wide = clinic(labels=["emu", "dog", "cat"])
+    assert wide.labels == ("cat", "dog", "emu")
+    assert wide.data.y.tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"test": (X, Y)}, {"validation": (X, Y)}])
+def test_a_label_outside_the_space_is_an_error_wherever_it_occurs(settings):
+    data = (X, Y) if not settings else (X, ["dog"] * 4)
+    with pytest.raises(DataError, match=r"clinic.*: .*label 'cat', which is not in its label space \['dog'\]"):
+        clinic(data=data, labels=["dog"], **settings)
+
+
+def test_the_error_says_which_data_it_was():
+    with pytest.raises(DataError, match=r"clinic \(test\)"):
+        clinic(test=(X, ["emu"] * 4))
+    with pytest.raises(DataError, match=r"clinic \(validation\)"):
+        clinic(validation=(X, ["emu"] * 4))
+
+
+def test_an_empty_label_space_is_an_error():
+    with pytest.raises(DataError, match="clinic"):
+        clinic(labels=[])
+
+
+def test_a_share_is_held_back_for_validation():
+    p = numbered(validation=0.3)
+    assert len(p.validation) == 3
+    assert sorted(rows(p.data) + rows(p.validation)) == list(range(10))
+    assert p.data.y.tolist() == [row % 2 for row in rows(p.data)]
+
+
+def test_what_is_held_back_depends_on_seed_and_name_alone():
+    def held(seed, **settings):
+        p = numbered(validation=0.4, **settings)
+        p.join(seed, None)
+        assert not set(rows(p.data)) & set(rows(p.validation))
+        return rows(p.validation)
+
+    assert held(3) == held(3) == held(3, plan=Plan(lr=0.5), weight=2.0)
+    assert held(3) != held(4)
+    assert held(3) != held(3, name="bank")
+
+
+def test_joining_again_splits_all_the_data_again():
+    p = numbered(validation=0.4)
+    first = rows(p.validation)
+    p.join(5, None)
+    p.join(0, None)
+    assert rows(p.validation) == first
+    assert len(p.data) == 6
+
+
+def test_without_validation_all_data_is_for_training():
+    assert numbered().validation is None
+    assert rows(numbered().data) == list(range(10))
+
+
+def test_validation_data_of_ones_own_leaves_the_training_data_whole():
+    p = clinic(validation=(X[:2], Y[:2]))
+    p.join(3, None)
+    assert len(p.data) == 4
+    assert p.validation.y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 1.5, 0.01, 0.99, True, float("nan"), float("inf")])
+def test_a_share_that_leaves_one_side_empty_is_an_error(share):
+    with pytest.raises(SettingsError, match=rf"clinic: validation={float(share)!r} of 4 samples; expected a share"):
+        clinic(validation=share)
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
+def test_a_weight_is_above_zero(weight):
+    with pytest.raises(SettingsError, match=f"clinic: weight is {weight}; expected a finite number above 0"):
+        clinic(weight=weight)
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 3])
+def test_a_name_is_some_text(name):
+    with pytest.raises(SettingsError, match=rf"name is {name!r}; expected some text"):
+        clinic(name=name)
+
+
+@pytest.mark.parametrize("model", [None, 3, object()])
+def test_what_cannot_fit_and_predict_is_no_model(model):
+    with pytest.raises(ModelError, match=r"clinic: model is .*; expected a torch module, an object with fit and"):
+        Participant("clinic", model, (X, Y))
+
+
+def test_a_model_is_checked_when_its_owner_joins():
+    with pytest.raises(ModelError, match=r"clinic: Linear puts out \(2, 3\) .*; expected \(2, 2\)"):
+        clinic(nn.Linear(2, 3)).join(0, None)
+
+
+@pytest.fixture
+def builders(tmp_path, monkeypatch):
+    (tmp_path / "our_models.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n"
+        "from torch import nn\n"
+        "def net(classes, input_shape):\n    return nn.Linear(*input_shape, classes)\n"
+        "def fixed():\n    return nn.Linear(2, 2)\n"
+        "def tree(depth=3):\n    return DecisionTreeClassifier(max_depth=depth)\n"
+        "def nothing():\n    return None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def joined(path, seed=0, **settings):
+    p = clinic(path, **settings)
+    p.join(seed, None)
+    return p
+
+
+@pytest.mark.usefixtures("builders")
+def test_a_model_by_path_is_built_for_the_data_when_its_owner_joins():
+    waiting = clinic("our_models:net")
+    assert waiting.model == "our_models:net"
+    assert repr(waiting) == "Participant('clinic', our_models:net, 4 samples, labels ['cat', 'dog'])"
+    with pytest.raises(ModelError, match="'our_models:net' is built when the participant joins"):
+        _ = waiting.learner
+    built = joined("our_models:net", labels=["cat", "dog", "emu"]).model
+    assert (built.in_features, built.out_features) == (2, 3)
+    assert joined("our_models:fixed").model.out_features == 2
+    assert joined("our_models:tree").model.max_depth == 3
+    assert joined("sklearn.tree:DecisionTreeClassifier").model.max_depth is None
+
+
+@pytest.mark.usefixtures("builders")
+def test_a_model_by_path_starts_from_the_seed_and_the_name():
+    def start(*arguments, **settings):
+        return joined("our_models:net", *arguments, **settings).model.weight
+
+    torch.manual_seed(1)
+    first = start(3)
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    assert torch.equal(start(3), first)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(start(4), first)
+    assert not torch.equal(start(3, name="bank"), first)
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"),
+    [
+        (lambda input_shape, classes: nn.Linear(input_shape[0], classes), nn.Linear),
+        (DecisionTreeClassifier, DecisionTreeClassifier),
+        ("MLP", nn.Module),
+    ],
+    ids=["function", "class", "name in potluck.models"],
+)
+def test_a_model_may_be_built_by_a_callable_or_by_name(build, kind):
+    assert isinstance(joined(build).model, kind)
+
+
+def test_a_builder_that_needs_more_than_it_is_offered_is_an_error_in_plain_words():
+    with pytest.raises(SettingsError, match="'Linear': missing a required argument: 'in_features'"):
+        joined(nn.Linear)
+
+
+@pytest.mark.usefixtures("builders")
+def test_a_path_that_builds_no_model_is_an_error():
+    with pytest.raises(ModelError, match="clinic: model is None"):
+        joined("our_models:nothing")
+    with pytest.raises(SettingsError, match=r"has no 'nett'\. Did you mean 'net'"):
+        joined("our_models:nett")
+
+
+def test_a_network_predicts_in_its_owners_words():
+    p = clinic()
+    assert p.predict(X.numpy()).tolist() == ["dog", "cat", "dog", "cat"]
+    torch.testing.assert_close(torch.from_numpy(p.predict_proba(X)), (3 * X).softmax(dim=1))
+
+
+def test_predicting_leaves_dropout_out():
+    p = clinic(nn.Sequential(identity(), nn.Dropout(0.9)))
+    np.testing.assert_array_equal(p.predict_proba(X), p.predict_proba(X))
+
+
+def test_the_plan_prepares_inputs_for_prediction_too():
+    p = clinic(plan=Plan(transform=lambda x: x.flip(1)))
+    assert p.predict(X).tolist() == ["cat", "dog", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    "model", [DecisionTreeClassifier(), RidgeClassifier(), NearestMean()], ids=["tree", "no probabilities", "own"]
+)
+def test_an_estimator_learns_and_predicts_in_its_owners_words(model):
+    p = trained(clinic(model))
+    assert p.model is model
+    assert p.predict(X).tolist() == Y
+    assert p.predict_proba(X).tolist() == [[0, 1], [1, 0], [0, 1], [1, 0]]
+
+
+def test_an_estimator_that_missed_a_class_gives_it_no_probability():
+    p = trained(clinic(DummyClassifier(strategy="prior"), labels=["ant", "cat", "dog", "emu"]))
+    assert p.predict_proba(X[:1]).tolist() == [[0, 0.5, 0.5, 0]]
+
+
+@pytest.mark.parametrize("x", [np.zeros((0, 2)), [["a", "b"]], [[float("nan"), 0.0]]])
+def test_inputs_to_predict_are_checked(x):
+    with pytest.raises(DataError, match="clinic"):
+        clinic().predict(x)
+
+
+def test_published_test_data_is_restricted_to_ones_own_labels():
+    published = Shown(torch.arange(4.0).reshape(4, 1), np.array(["emu", "dog", "cat", "ant"]))
+    mine = clinic().own_test(published)
+    assert rows(mine) == [1, 2]
+    assert mine.y.tolist() == [1, 0]
+    assert clinic(labels=["cat", "dog", "yak"]).own_test(published).y.tolist() == [1, 0]
+
+
+def test_published_test_data_without_ones_labels_is_none():
+    assert clinic().own_test(Shown(X, np.array(["emu"] * 4))) is None
+    assert clinic().own_test(None) is None
+
+
+def test_test_data_of_ones_own_comes_before_what_is_published():
+    own = clinic(test=(X[:1], Y[:1]))
+    assert len(own.own_test(Shown(X, np.array(Y)))) == 1
+
+
+def test_public_data_is_labelled_where_the_label_is_ones_own():
+    p = clinic()
+    p.join(0, Shown(X[:3], np.array(["emu", "cat", "dog"])))
+    assert p.public.y.tolist() == [UNLABELLED, 0, 1]
+    p.join(0, Shown(X[:3]))
+    assert not p.public.labelled
+    p.join(0, None)
+    assert p.public is None
+
+
+def test_a_participant_joins_with_nothing_left_from_another_federation():
+    p = clinic()
+    p.join(0, None)
+    p.state["soft"], p.round = torch.ones(3), 4
+    p.join(1, None)
+    assert p.state == {}
+    assert p.round == 0
+
+
+def test_weights_are_given_and_taken_by_name():
+    p = clinic()
+    p.load({"weight": torch.ones(2, 2)})
+    assert torch.equal(p.weights()["weight"], torch.ones(2, 2))
+
+
+def test_an_estimator_has_no_weights_to_give():
+    with pytest.raises(ModelError, match="clinic brought a DecisionTreeClassifier; expected a torch module"):
+        clinic(DecisionTreeClassifier()).weights()
+
+
+def test_random_numbers_belong_to_seed_name_round_and_purpose():
+    def draw(purpose="votes", seed=0, round=1, **settings):
+        p = clinic(**settings)
+        p.join(seed, None)
+        p.round = round
+        return torch.rand(3, generator=p.generator(purpose)).tolist()
+
+    assert draw() == draw()
+    others = [draw("masks"), draw(seed=1), draw(round=2), draw(name="bank")]
+    assert all(draw() != other for other in others)
+
+
+def test_a_participant_shows_what_it_brought():
+    assert repr(clinic()) == "Participant('clinic', Linear, 4 samples, labels ['cat', 'dog'])"
+    assert repr(numbered(validation=0.5)) == "Participant('clinic', Linear, 5 samples, labels [0, 1])"

@@ -1,0 +1,213 @@
+"""Participants at rest on disk: nothing about a federation changes but the memory it takes."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+import potluck
+from potluck.core.errors import SettingsError
+from potluck.federation.participant import HEAVY
+from potluck.methods import MHAT, CoFED, FedAvg, Local
+from tests.integration.test_engines_agree import METHODS_TO_TRY, PUBLIC, TEST
+from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, weights_agree
+
+
+def people(builders, **settings):
+    """As they come, one by one; each with a model built at joining."""
+    for i, builder in enumerate(builders):
+        yield potluck.Participant(
+            f"p{i}", builder, made_data((24, 31, 17, 40, 9)[i % 5], i), plan=PLAN, labels=range(3), **settings
+        )
+
+
+def fitting(method):
+    needs = method.requires()
+    if needs.same_architecture:
+        return [partial(cnn, i) for i in range(5)]
+    if needs.parts or needs.convolutions:
+        return [partial(deep_cnn, i, 1 + i % 2) for i in range(5)]
+    return [partial(cnn if i % 2 else mlp, i) for i in range(5)]
+
+
+def table(method, brought=None, at_rest="disk", wave=2, **settings):
+    return potluck.Federation(
+        people(fitting(method)) if brought is None else brought,
+        method,
+        **{"public": PUBLIC, "test": TEST, "seed": 3, "engine": "batched", "wave": wave, "at_rest": at_rest} | settings,
+    )
+
+
+def resting(participant):
+    return [name for name in HEAVY if name not in vars(participant)]
+
+
+@pytest.mark.parametrize("keep_optimizer", [False, True])
+@pytest.mark.parametrize("engine", ["serial", "batched"])
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+def test_results_are_the_same(method, engine, keep_optimizer):
+    settings = {"engine": engine, "keep_optimizer": keep_optimizer, "participation": 0.8}
+    awake, asleep = (table(method, at_rest=place, **settings) for place in ("memory", "disk"))
+    agree(awake.run(3).rows(), asleep.run(3).rows(), 0)
+    weights_agree(awake.participants.values(), asleep.participants.values(), 0)
+
+
+@pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
+def test_waves_change_nothing(method):
+    one, several = (table(method, at_rest="memory", wave=wave).run(2).rows() for wave in (None, 2))
+    agree(one, several, 1e-10)
+
+
+@pytest.mark.parametrize("method", [FedAvg(), MHAT(server_plan=PLAN), CoFED(update_batch_size=16)], ids=str)
+def test_a_run_goes_on(method, tmp_path):
+    unbroken = table(method, keep_optimizer=True)
+    unbroken.run(4)
+    table(method, keep_optimizer=True).run(2, run_dir=tmp_path)
+    resumed = table(method, keep_optimizer=True)
+    agree(unbroken.history.rows(), resumed.run(4, run_dir=tmp_path, resume=True).rows(), 0)
+    weights_agree(unbroken.participants.values(), resumed.participants.values(), 0)
+    in_memory = table(method, keep_optimizer=True, at_rest="memory")
+    agree(unbroken.history.rows(), in_memory.run(4, run_dir=tmp_path, resume=True).rows(), 0)
+
+
+def test_between_rounds_everyone_rests():
+    federation = table(FedAvg())
+    for _ in range(2):
+        federation.run(1)
+        for person in federation.participants.values():
+            assert set(resting(person)) == {"_brought", "data", "_learner", "state"}
+
+
+def test_each_is_put_to_rest_before_the_next_one_comes():
+    before = []
+
+    def coming():
+        for person in people([partial(mlp, i) for i in range(4)]):
+            yield person
+            before.append(resting(person))
+
+    table(Local(), coming())
+    assert all({"data", "_learner"} <= set(names) for names in before)
+
+
+def test_whoever_asks_wakes_a_participant():
+    federation, awake = table(FedAvg()), table(FedAvg(), at_rest="memory")
+    for f in (federation, awake):
+        f.run(1)
+    mine, other = federation.participants["p3"], awake.participants["p3"]
+    assert len(mine.data) == len(other.data)
+    assert mine.data.x.equal(other.data.x)
+    assert mine.state == other.state
+    assert isinstance(mine.model, nn.Sequential)
+    assert (mine.predict(TEST[0]) == other.predict(TEST[0])).all()
+    assert "p3" in repr(mine)
+
+
+def test_what_a_user_changes_is_kept():
+    federation, awake = table(Local()), table(Local(), at_rest="memory")
+    for f in (federation, awake):
+        for p in f.participants.values():
+            p.load({name: torch.zeros_like(entry) for name, entry in p.weights().items()})
+            p.data.x.add_(1.0)
+            p.state["note"] = {"here": torch.arange(3)}
+    agree(awake.run(2).rows(), federation.run(2).rows(), 0)
+    assert federation.participants["p1"].state["note"]["here"].tolist() == [0, 1, 2]
+
+
+def test_only_a_few_stay_awake_when_all_are_looked_at():
+    federation = table(Local(), people([partial(mlp, i) for i in range(9)]))
+    models = [p.model for p in federation.participants.values()]
+    assert sum("_learner" in vars(p) for p in federation.participants.values()) <= 2
+    assert len({id(model) for model in models}) == 9
+
+
+def test_test_and_validation_data_rest_too():
+    def whole(at_rest):
+        brought = list(people([partial(mlp, i) for i in range(4)], test=made_data(12, 5), validation=0.3))
+        return table(Local(), brought, at_rest=at_rest)
+
+    federation, awake = whole("disk"), whole("memory")
+    agree(awake.run(2).rows(), federation.run(2).rows(), 0)
+    mine, other = federation.participants["p2"], awake.participants["p2"]
+    assert {"validation", "test"} <= set(resting(mine))
+    assert mine.validation.x.equal(other.validation.x)
+    assert mine.test.y.equal(other.test.y)
+
+
+def test_models_brought_as_objects_stay_with_their_owner():
+    module, tree = mlp(0), DecisionTreeClassifier()
+    brought = [
+        potluck.Participant("net", module, made_data(20, 0), plan=PLAN, labels=range(3)),
+        potluck.Participant("tree", tree, made_data(20, 1), labels=range(3)),
+    ]
+    federation = table(CoFED(update_batch_size=16), brought)
+    federation.run(1)
+    assert federation.participants["net"].model is module
+    assert federation.participants["tree"].model is tree
+    assert {"data", "state"} <= set(resting(brought[0]))
+    awake = [
+        potluck.Participant("net", mlp(0), made_data(20, 0), plan=PLAN, labels=range(3)),
+        potluck.Participant("tree", DecisionTreeClassifier(), made_data(20, 1), labels=range(3)),
+    ]
+    agree(table(CoFED(update_batch_size=16), awake, at_rest="memory").run(1).rows(), federation.history.rows(), 0)
+
+
+class Counting(nn.Module):
+    """Counts its batches in a plain attribute and remembers the last one's mean in a buffer it does not save."""
+
+    def __init__(self):
+        super().__init__()
+        self.flat, self.line, self.seen = nn.Flatten(), nn.Linear(36, 3).double(), 0
+        self.register_buffer("mean", torch.zeros((), dtype=torch.float64), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.seen += 1
+            self.mean = x.mean().detach()
+        return self.line(self.flat(x)) + self.mean + 0.1 * self.seen
+
+
+def test_networks_that_change_in_other_ways_than_by_weights():
+    runs = [table(Local(), people([Counting] * 5), at_rest=place, engine="serial") for place in ("memory", "disk")]
+    agree(runs[0].run(3).rows(), runs[1].run(3).rows(), 0)
+
+
+def test_a_participant_moves_on_to_another_federation():
+    federation = table(Local())
+    federation.run(1)
+    brought = list(federation.participants.values())
+    again = table(Local(), brought, at_rest="memory").run(1).rows()
+    agree(federation.history.rows(), again, 0)
+    assert all(p.rests is None for p in brought)
+
+
+def test_the_folder_goes_with_the_last_who_needs_it():
+    federation = table(FedAvg())
+    federation.run(1)
+    person, folder = federation.participants["p0"], Path(federation.engine.resting._folder.name)
+    del federation
+    gc.collect()
+    assert len(person.data) == 24
+    del person
+    gc.collect()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"wave": 0}, "wave is 0; expected a number of participants from 1 on"),
+        ({"wave": True}, "wave is True"),
+        ({"wave": 2.5}, "wave is 2.5"),
+        ({"at_rest": "dsk"}, "at_rest is 'dsk'. Did you mean 'disk'"),
+    ],
+)
+def test_settings_that_cannot_be(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        table(Local(), **settings)

@@ -1,0 +1,112 @@
+"""The files that people write: what the documentation shows can be read, and mistakes are told with their lines."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from potluck.core.errors import SettingsError
+from potluck.flower.certificates import make_keys
+from potluck.flower.config import public_key, read_federation, read_participant
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_keys(tmp_path / "keys", ["hospital", "bank", "laboratory", "insurer"], ["localhost", "127.0.0.1"], 1)
+    (tmp_path / "ca.crt").write_bytes((tmp_path / "keys" / "ca.crt").read_bytes())
+    (tmp_path / "hospital_key").write_bytes((tmp_path / "keys" / "hospital").read_bytes())
+    x, y = np.zeros((4, 2), dtype="float32"), np.array([0, 1, 0, 1])
+    np.savez(tmp_path / "public.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    return tmp_path
+
+
+def test_the_files_in_the_guide_can_be_read(folder):
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "federation.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    (folder / "federation.toml").write_text(blocks[0])
+    file = read_federation(folder / "federation.toml")
+    assert file.names == ["hospital", "bank"]
+    assert [seat.weight for seat in file.participants] == [1.0, 2.0]
+    assert file.public.load(0).x.shape == (4, 2)
+    things = "tests.flower.things"
+    own = blocks[1].replace("my_models:build", f"{things}:mlp").replace("my_data:load_test", f"{things}:test")
+    (folder / "hospital.toml").write_text(own.replace('"my_data:load"', f'{{ name = "{things}:data", seed = 0 }}'))
+    assert read_participant(folder / "hospital.toml").labels == ["benign", "malignant"]
+
+
+def test_the_examples_files_can_be_read(folder):
+    for path in (ROOT / "examples" / "three_organisations").iterdir():
+        if path.is_file():
+            (folder / path.name).write_text(path.read_text())
+    file = read_federation(folder / "federation.toml")
+    assert file.names == ["hospital", "laboratory", "insurer"]
+    assert file.at_least == 2
+    for name in file.names:
+        own = read_participant(folder / f"{name}.toml")
+        assert own.public is not None
+        assert own.name == name
+
+
+SEATS = '[[participants]]\nname = "a"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('method = "Local"\n' + SEATS, "lacks 'rounds'"),
+        ('rounds = 1\nmethod = "Lokal"\n' + SEATS, "line 2, method"),
+        ('rounds = 1\nmethod = "Local"\nminimum = 2\n' + SEATS, "minimum = 2, but only 1 may take part"),
+        ('rounds = 1\nmethod = "Local"\nhost = "0.0.0.0"\n' + SEATS, "would let anyone listen in"),
+        ('rounds = 1\nmethod = "Local"\n' + SEATS + 'key = "nowhere.pub"', "there is no file"),
+        ('rounds = 1\nmethod = "Local"\n' + SEATS + 'key = "keys/bank.pub"', "keys need TLS"),
+        ('rounds = 1\nmethod = "Local"\n' + SEATS + SEATS, "two participants have the name 'a'"),
+        ('rounds = 1\nmethod = "Local"\ndeadlin = 3\n' + SEATS, "Did you mean 'deadline'?"),
+    ],
+)
+def test_mistakes_in_a_federation_file_are_told(text, why, folder):
+    (folder / "federation.toml").write_text(text)
+    with pytest.raises(SettingsError, match=re.escape(why)):
+        read_federation(folder / "federation.toml")
+
+
+def test_with_tls_everyone_needs_a_key(folder):
+    tls = '[tls]\ncertificate = "keys/server.pem"\nkey = "keys/server.key"\nauthority = "keys/ca.crt"\n'
+    (folder / "federation.toml").write_text('rounds = 1\nmethod = "Local"\n' + tls + SEATS)
+    with pytest.raises(SettingsError, match="a has no key"):
+        read_federation(folder / "federation.toml")
+
+
+def test_a_key_needs_tls(folder):
+    things = "tests.flower.things"
+    text = f'name = "a"\nmodel = "mlp"\ndata = {{ name = "{things}:data", seed = 0 }}\nkey = "keys/bank"\n'
+    (folder / "a.toml").write_text(text)
+    with pytest.raises(SettingsError, match="a key needs TLS"):
+        read_participant(folder / "a.toml")
+
+
+def test_public_keys_are_read_as_flower_tells_them(folder):
+    assert public_key(str(folder / "keys" / "bank.pub")).startswith(b"-----BEGIN PUBLIC KEY-----")
+    with pytest.raises(SettingsError, match="is no public key"):
+        public_key(str(folder / "public.npz"))
+
+
+def test_every_setting_is_in_the_guide():
+    from potluck.flower.config import FederationFile, ParticipantFile
+
+    guide = (ROOT / "docs" / "federation.md").read_text()
+    for kind in (FederationFile, ParticipantFile):
+        assert [name for name in kind.model_fields if f"`{name}`" not in guide] == []
+
+
+def test_the_flower_app_names_what_is_there():
+    app = ROOT / "potluck" / "flower" / "app"
+    settings = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    for component in settings["components"].values():
+        module, _, name = component.partition(":")
+        assert f"{name} = " in (app / (module.replace(".", "/") + ".py")).read_text()

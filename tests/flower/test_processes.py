@@ -1,0 +1,79 @@
+"""Flower's programs: who ends with whom."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from potluck.core.errors import PotluckError
+from potluck.flower import superlink as link
+from potluck.flower.config import FederationFile
+
+FOLLOWER = """
+import sys, time
+from potluck.flower.processes import end_with
+end_with(int(sys.argv[1]))
+print("watches", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_ends_with_the_one_it_needs():
+    leader = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    follower = subprocess.Popen([sys.executable, "-c", FOLLOWER, str(leader.pid)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert follower.stdout.readline() == "watches\n"
+        assert follower.poll() is None
+        leader.kill()
+        leader.wait(10)
+        assert follower.wait(10) == 1
+    finally:
+        for process in (leader, follower):
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture
+def followed(tmp_path, monkeypatch):
+    """A link whose run goes on until Flower says otherwise."""
+    monkeypatch.setattr(link, "WATCH", 0.0)
+    file = FederationFile(rounds=1, method="FedAvg", participants=[{"name": "p0"}])
+    made = link.Link(tmp_path / "federation.toml", file, tmp_path / "run", False)
+    made._program = SimpleNamespace(ended=None)
+    return made
+
+
+def says(monkeypatch, *statuses):
+    """What Flower says of the run, one after the other; an error is raised."""
+    left = list(statuses)
+
+    def flwr(environment, *arguments):
+        assert arguments[0] == "list"
+        status = left.pop(0)
+        if isinstance(status, Exception):
+            raise status
+        return {"success": True, "runs": [{"status": status() if callable(status) else status}]}
+
+    monkeypatch.setattr(link, "flwr", flwr)
+    return left
+
+
+def test_a_run_whose_process_ended_alone_is_not_waited_for(followed, monkeypatch):
+    busy = [PotluckError("busy"), subprocess.TimeoutExpired("flwr", 120)]
+    left = says(monkeypatch, "running", *busy, "finished:failed")
+    assert "go on with --resume" in followed.follow(print)
+    assert left == []
+
+
+@pytest.mark.parametrize("error", ["", "too few"])
+def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followed, monkeypatch):
+    def finish():
+        followed._told.with_suffix(".end").write_text(json.dumps({"error": error}))
+        return "finished:completed"
+
+    says(monkeypatch, "running", finish)
+    assert followed.follow(print) == error

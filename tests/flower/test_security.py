@@ -1,0 +1,133 @@
+"""TLS, keys and names, with real processes: who is let in, who is not, and what is said about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from potluck.flower.certificates import make_keys
+from tests.flower.programs import THINGS, Site
+from tests.tables import agree
+
+pytestmark = pytest.mark.slow
+
+MLP = f'"{THINGS}:mlp"'
+
+
+def guarded(tmp_path, **settings):
+    """A federation with TLS and keys."""
+    keys = tmp_path / "keys"
+    make_keys(keys, ["p0", "p1", "stranger"], ["localhost", "127.0.0.1"], 1)
+    make_keys(tmp_path / "other", ["p0"], ["localhost", "127.0.0.1"], 1)
+    tls = f'[tls]\ncertificate = "{keys}/server.pem"\nkey = "{keys}/server.key"\nauthority = "{keys}/ca.crt"'
+    seats = {name: f'key = "{keys}/{name}.pub"' for name in ("p0", "p1")}
+    own = f'root_certificates = "{keys}/ca.crt"\nkey = "{keys}/NAME"'
+    models = settings.pop("models", {"p0": MLP, "p1": MLP})
+    return Site(tmp_path, '"FedAvg"', models, extra=tls, seats=seats, own=own, **settings)
+
+
+def test_tls_and_keys(tmp_path):
+    """One server, and everyone who should not be let in; then those who should."""
+    site = guarded(tmp_path, rounds=1, host='"0.0.0.0"')
+    keys = tmp_path / "keys"
+    with site:
+        site.serve()
+        site.until(lambda: "waiting for p0, p1" in site.told("serve"), "the server to wait")
+        superlink = tmp_path / "run" / "flower" / "superlink.log"
+
+        # A certificate of an authority that p0 does not know; and the right one, for another address.
+        site.join("p0", options=("--root-certificates", str(tmp_path / "other" / "ca.crt")))
+        site.wait("p0", code=2)
+        assert "certificate verify failed: unable to get local issuer certificate" in site.told("p0")
+        (tmp_path / "p0.log").unlink()
+        site.join("p0", server=f"127.0.0.2:{site.port}")
+        site.wait("p0", code=2)
+        assert "certificate is not valid for '127.0.0.2'" in site.told("p0")
+        (tmp_path / "p0.log").unlink()
+
+        # A key that is not registered: the reason is in both logs.
+        site.join("p0", options=("--key", str(keys / "stranger")))
+        site.wait("p0", code=2)
+        assert "did not let this machine in" in site.told("p0")
+        assert "No SuperNode found with the given public key" in superlink.read_text()
+
+        # Whoever has p1's key cannot be p0.
+        site.join("p0", options=("--key", str(keys / "p1")))
+        site.until(
+            lambda: "p1 sent what cannot be read: it calls itself 'p0'" in site.told("serve"), "p0 to be refused"
+        )
+        site.end("p0")
+
+        # Nobody but nodes may ask anything at the public port.
+        context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+        for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/get-nodes", "/docs"):
+            request = urllib.request.Request(f"https://127.0.0.1:{site.port}{path}", data=b"x", method="POST")
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=10, context=context)
+            assert refused.value.code == 403
+        assert "only nodes may ask here" in superlink.read_text()
+
+        site.join("p0", "p1")
+        site.until(lambda: "p0 is here" in site.told("serve"), "p0 to come")
+        quiet = [line for line in _environments(tmp_path) if "FLWR_TELEMETRY_ENABLED=0" not in line]
+        assert quiet == []
+        site.wait("serve", "p0", "p1")
+    agree(site.rows(), site.serial(), 1e-12)
+    logs = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*.log"))
+    secrets = [path.read_text().splitlines()[2] for path in (keys / "p0", keys / "p1", keys / "server.key")]
+    assert not any(secret in logs for secret in secrets)
+    assert "PRIVATE KEY" not in logs
+    assert "--token" not in logs
+
+
+def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp_path):
+    """Nobody could tell the server that the node is gone: it notices after a minute, and lets it in again."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (marks / "hold").touch()
+    model = f'{{ name = "{THINGS}:marked", folder = "{marks}" }}'
+    site = guarded(tmp_path, rounds=1, models={"p0": model, "p1": model})
+    with site:
+        site.serve()
+        site.join("p0", "p1")
+        site.until(lambda: len(list(marks.glob("at-work-*"))) == 2, "both to train")
+        for process, command in _processes():
+            if "supernode.py" in command and str(tmp_path / "keys" / "p1") in command:
+                os.kill(process, signal.SIGKILL)
+        site.kill("p1")
+        (marks / "hold").unlink()
+        site.join("p1")
+        site.wait("serve", "p0", "p1")
+    agree(site.rows(), site.serial(), 1e-12)
+    assert "p1 is back" in site.told("serve")
+    assert "trying again" in site.told("p1")
+
+
+def _processes() -> list[tuple[int, str]]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append((int(path.parent.name), path.read_bytes().replace(b"\0", b" ").decode(errors="replace")))
+    return found
+
+
+def _environments(folder: Path) -> list[str]:
+    """The settings of Flower's programs in this federation."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            command = path.with_name("cmdline").read_bytes().decode(errors="replace")
+            settings = path.read_bytes().replace(b"\0", b"\n").decode(errors="replace")
+        except OSError:
+            continue
+        if ("flower" in command or "flwr-" in command) and f"FLWR_HOME={folder}" in settings:
+            found.append(settings)
+    assert found
+    return found

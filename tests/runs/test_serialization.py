@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from potluck.runs.serialization import StateError, pack, unpack
+
+plain = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.floats(allow_nan=False) | st.text(max_size=5)
+tensors = st.lists(st.integers(-9, 9), max_size=4).map(torch.tensor)
+states = st.recursive(
+    plain | tensors,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+@given(states)
+def test_state_comes_back_as_it_was(state):
+    found, skeleton = pack(state)
+    assert same(unpack(found, json.loads(json.dumps(skeleton, allow_nan=False))), state)
+
+
+def test_names_that_look_like_paths_do_not_collide():
+    state = {"a/b": torch.zeros(1), "a": {"b": torch.ones(1)}}
+    assert same(unpack(*pack(state)), state)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [({"x": {1: 2}}, r"State '/x' has the key 1"), ({"x": [object()]}, r"State '/x/0' is a object")],
+)
+def test_what_cannot_be_kept_is_named(state, message):
+    with pytest.raises(StateError, match=message):
+        pack(state)
