@@ -105,10 +105,10 @@ def lay_out(scenario: Scenario, folder: Path) -> None:
     plan = scenario.plan
     settings = {"model": scenario.name, "optimizer": plan.optimizer, "lr": plan.lr, "batch_size": plan.batch_size}
     (folder / "federation.json").write_text(json.dumps(settings))
-    shares = list(scenario.shares())
+    shares = list(scenario.indices())
     np.save(folder / "x.npy", np.stack([x for x, _ in shares]))
     np.save(folder / "y.npy", np.stack([y for _, y in shares]))
-    first = federation(scenario.but(count=1), "serial").participants["p00000"].weights()
+    first = federation(scenario.replace(count=1), "serial").participants["p00000"].weights()
     entries: dict[str, Any] = {name: entry.numpy() for name, entry in first.items()}
     np.savez(folder / "start.npz", **entries)
 

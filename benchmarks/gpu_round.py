@@ -50,7 +50,7 @@ def main(
     for name in only or FEDERATIONS:
         if name not in FEDERATIONS:
             raise SettingsError(f"There is no federation {name!r}.{nearest(name, FEDERATIONS)}")
-        scenario = FEDERATIONS[name].but(**{key: value for key, value in changes.items() if value is not None})
+        scenario = FEDERATIONS[name].replace(**{key: value for key, value in changes.items() if value is not None})
         for each in (None, *(precision or [])):
             say(f"{scenario.name} {scenario.count}, precision {each or 'as it is'} …")
             results.figures.extend(measure(name, scenario, device, repeats, each))

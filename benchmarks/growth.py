@@ -90,20 +90,22 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds that count, after the first.")] = 3,
     engine: Annotated[str, typer.Option(help="auto, batched or serial.")] = "auto",
     device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
-    wave: Annotated[int, typer.Option(min=1, help="How many participants are in memory at a time.")] = 100,
+    max_concurrent: Annotated[int, typer.Option(min=1, help="How many participants are in memory at a time.")] = 100,
     out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = HERE / "results" / "growth.json",
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = HERE / "results" / "growth.png",
 ) -> None:
     """Measure growth, print and write the figures, and draw them."""
     need_matplotlib()
     options = ["--samples", str(samples), "--rounds", str(rounds + 1), "--engine", engine, "--device", device]
-    options += ["--wave", str(wave)]
+    options += ["--max-concurrent", str(max_concurrent)]
     results = Results("growth", [])
     played: dict[int, Played] = {}
     for count in sorted(participants or COUNTS):
         played[count] = play(count, options)
         say(f"{count:,} participants: {' '.join(f'{seconds:.2f}' for seconds in played[count]['seconds'])} s")
-    results.settings.update(samples=samples, rounds=rounds, engine=engine, device=device, wave=wave, played=played)
+    results.settings.update(
+        samples=samples, rounds=rounds, engine=engine, device=device, max_concurrent=max_concurrent, played=played
+    )
     results.figures.extend(figures(played))
     finish(results, out)
     draw(played, plot)

@@ -23,7 +23,7 @@ def main(
 ) -> None:
     """Measure the engines' own cost, and print and write the figures."""
     results = Results("overhead", [], {"participants": participants, "repeats": repeats, "device": device})
-    results.figures.extend(overhead(repeats, NOTHING.but(count=participants), device))
+    results.figures.extend(overhead(repeats, NOTHING.replace(count=participants), device))
     finish(results, out)
 
 

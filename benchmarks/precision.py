@@ -22,7 +22,7 @@ PLAN = Plan(optimizer="adam", lr=1e-3, epochs=2, batch_size=16)
 def accuracy(precision: str, seed: int, participants: int, rounds: int, device: str) -> float:
     """Percent of the digits that FedAvg's CNNs get right at the end."""
     source = digits()
-    shares = iid(source.y, participants, seed).shares
+    shares = iid(source.y, participants, seed).indices
     seated = Federation(
         [
             Participant(f"p{i}", "cofed1", (source.x[rows], source.y[rows]), plan=PLAN, labels=range(10))

@@ -36,7 +36,7 @@ def table(
         cifar.y, cifar.fine, participants, seed, samples_per_class=samples_per_class, subclasses=subclasses
     )
     people = []
-    for i, (rows, labels) in enumerate(zip(split.shares, split.labels, strict=True)):
+    for i, (rows, labels) in enumerate(zip(split.indices, split.labels, strict=True)):
         person = potluck.Participant(
             f"p{i:02d}",
             partial(random_cnn, seed=1000 * seed + i),

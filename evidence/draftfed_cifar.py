@@ -38,10 +38,10 @@ def table(
     """``public``: the set that the shared inputs are from; by default the same set, before shares of it are dealt."""
     dataset = data[source]
     chosen = balanced(dataset, images, seed)
-    aside = potluck.data.take_aside(dataset.x[chosen], dataset.y[chosen], samples, seed)
+    aside = potluck.data.split_public(dataset.x[chosen], dataset.y[chosen], samples, seed)
     shown = aside.x if public is None else potluck.data.from_source(data[public], samples, seed)
     kept = chosen[aside.kept]
-    shares = potluck.data.iid(dataset.y[kept], sum(depths.values()), seed).shares
+    shares = potluck.data.iid(dataset.y[kept], sum(depths.values()), seed).indices
     table = people(dataset, [kept[share] for share in shares], depths, plan, build)
     federation = potluck.Federation(table, method, public=shown, seed=seed)
     about = {"images": len(kept), "public": public or source, "samples": samples, "plan": repr(plan)}

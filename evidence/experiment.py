@@ -21,7 +21,7 @@ import torch
 import potluck
 from potluck.core.history import Row
 from potluck.data import Source
-from potluck.federation.admission import Shown
+from potluck.federation.admission import SharedData
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -73,8 +73,8 @@ class Setup:
     saving: float | None = 5.0
 
     @cached_property
-    def _shown(self) -> Shown:
-        return Shown(torch.as_tensor(self.test[0]), np.asarray(self.test[1]), "test data")
+    def _shown(self) -> SharedData:
+        return SharedData(torch.as_tensor(self.test[0]), np.asarray(self.test[1]), "test data")
 
     def accuracies(self) -> dict[str, float]:
         """Each one's accuracy on the test samples whose labels it knows."""

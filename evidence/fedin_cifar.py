@@ -51,9 +51,9 @@ def table(
     dataset = data[source]
     chosen, count = balanced(dataset, images, seed), each * len(depths)
     if alpha is None:
-        shares = potluck.data.iid(dataset.y[chosen], count, seed).shares
+        shares = potluck.data.iid(dataset.y[chosen], count, seed).indices
     else:
-        shares = potluck.data.dirichlet(dataset.y[chosen], count, alpha, seed, minimum=plan.batch_size).shares
+        shares = potluck.data.dirichlet(dataset.y[chosen], count, alpha, seed, minimum=plan.batch_size).indices
     table = people(dataset, [chosen[share] for share in shares], dict.fromkeys(depths, each), plan, build)
     if dealt is not None:
         table = [person for i, person in enumerate(table) if i % each < dealt]
@@ -98,7 +98,7 @@ NARROW: dict[str, Any] = {
     "participation": 1.0,
     "rounds": 15,
     "every": 5,
-    "plan": PLAN.but(epochs=2),
+    "plan": PLAN.replace(epochs=2),
     "source": "fashion_mnist",
     "build": narrow,
 }

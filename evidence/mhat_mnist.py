@@ -27,7 +27,7 @@ BETA = 0.5
 
 def methods(participants: int, server: potluck.Plan = SERVER, beta: float = BETA) -> dict[str, potluck.Method]:
     """What is compared. A server with twice as many answers to learn takes as many steps, in batches twice as large."""
-    whole = server.but(batch_size=server.batch_size * participants)
+    whole = server.replace(batch_size=server.batch_size * participants)
     return {
         "local": Local(),
         "fd": FD(first_epochs=5, epochs=1, distill_lr=beta),
@@ -76,7 +76,7 @@ SETTINGS: dict[str, Maker] = {
 SLOW = BETA / 10
 for name, method in methods(3, beta=SLOW).items():
     SETTINGS[f"{name}-labelled-3-slow"] = partial(
-        table, method=method, labelled=True, participants=3, rounds=60, plan=PLAN.but(lr=SLOW)
+        table, method=method, labelled=True, participants=3, rounds=60, plan=PLAN.replace(lr=SLOW)
     )
 
 if __name__ == "__main__":

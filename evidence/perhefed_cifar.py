@@ -48,7 +48,7 @@ def table(
     """
     dataset = data[source]
     chosen = balanced(dataset, images, seed)
-    shares = potluck.data.iid(dataset.y[chosen], participants, seed).shares
+    shares = potluck.data.iid(dataset.y[chosen], participants, seed).indices
     build = partial(started, seed, build) if same_start else build
     table = people(dataset, [chosen[share] for share in shares], {depth: participants}, plan, build)
     if same_half:

@@ -33,7 +33,7 @@ STEPS = {"25 steps": range(16, 26), "150 steps": range(141, 151)}
 
 def rows(source: Source, seed: int) -> NDArray[Any]:
     """The images of one of section 5's participants."""
-    shares = potluck.data.dirichlet(source.y, 100, 0.5, seed, minimum=PLAN.batch_size).shares
+    shares = potluck.data.dirichlet(source.y, 100, 0.5, seed, minimum=PLAN.batch_size).indices
     return next(share for share in shares if len(share) >= IMAGES)[:IMAGES]
 
 

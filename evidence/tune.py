@@ -30,8 +30,8 @@ def mhat(data: Data) -> Candidates:
     for labelled in (True, False):
         tried = [("fd", lr, None) for lr in (0.1, 0.5)] + [("mhat", 0.1, rate) for rate in (0.1, 0.5, 1.0)]
         for name, lr, rate in tried:
-            method = mhat_mnist.methods(3, mhat_mnist.SERVER.but(lr=rate))[name]
-            setup = mhat_mnist.table(data, SEED, method, labelled, 3, rounds=20, plan=mhat_mnist.PLAN.but(lr=lr))
+            method = mhat_mnist.methods(3, mhat_mnist.SERVER.replace(lr=rate))[name]
+            setup = mhat_mnist.table(data, SEED, method, labelled, 3, rounds=20, plan=mhat_mnist.PLAN.replace(lr=lr))
             setup.test = (mnist.x[unused], mnist.y[unused])
             yield {"method": name, "labelled": labelled, "lr": lr, "server": rate}, setup
 
@@ -40,7 +40,7 @@ def adult(data: Data) -> Candidates:
     """Everything at full scale; measured on the 12,561 training rows that nobody has."""
     for lr in (1e-3, 3e-3, 1e-2):
         for epochs in (10, 20, 40):
-            plan = cofed_adult.PLAN.but(lr=lr, epochs=epochs)
+            plan = cofed_adult.PLAN.replace(lr=lr, epochs=epochs)
             yield (
                 {"method": "local", "lr": lr, "epochs": epochs},
                 cofed_adult.table(data, SEED, Local(), plan=plan, validating=True),

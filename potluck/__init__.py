@@ -11,10 +11,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from potluck import data, methods
-from potluck.core.errors import DataError, MisfitError, ModelError, PayloadError, PotluckError, SettingsError
+from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
 from potluck.core.history import History
-from potluck.core.model_view import Companion, Net
-from potluck.core.payload import Form, Like, Limits, Payload
+from potluck.core.model_view import FrozenModel, ModelView
+from potluck.core.payload import Limits, Payload, Schema, TensorSpec
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Fit, Predict, Tap
 from potluck.core.samples import Samples
@@ -29,29 +29,29 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
 
 __all__ = [
-    "Companion",
     "DataError",
     "Exchange",
     "Federation",
     "Fit",
-    "Form",
+    "FrozenModel",
     "History",
-    "Like",
     "Limits",
     "Method",
-    "MisfitError",
     "ModelError",
+    "ModelView",
     "Needs",
-    "Net",
     "Participant",
     "Payload",
     "PayloadError",
     "Plan",
     "PotluckError",
     "Predict",
+    "RequirementsError",
     "Samples",
+    "Schema",
     "SettingsError",
     "Tap",
+    "TensorSpec",
     "choose_plan",
     "data",
     "exchange",

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.core.model_view import Net
+from potluck.core.model_view import ModelView
 from potluck.core.payload import Payload
 from potluck.federation.server import Server
 from potluck.methods import FedAvg
@@ -120,8 +120,8 @@ def test_the_guides_own_tests_pass(guide, name):
 
 SMALL = {"pixels": 36, "classes": 3}
 SIZES = (16, 12, 16, 9, 16)
-MOMENTUM = PLAN.but(epochs=1)
-PLAIN = MOMENTUM.but(momentum=0.0)
+MOMENTUM = PLAN.replace(epochs=1)
+PLAIN = MOMENTUM.replace(momentum=0.0)
 
 
 def layered(guide, seed, **settings):
@@ -223,7 +223,7 @@ def test_a_rehearsal_sends_as_many_bytes(guide, name):
     def traffic(engine):
         return [(row["bytes_up"], row["bytes_down"], row["refused"]) for row in play(guide, name, engine)[1]]
 
-    assert traffic("rehearsal") == traffic("serial")
+    assert traffic("dry-run") == traffic("serial")
 
 
 @pytest.mark.parametrize("name", ["SCAFFOLD", "MOON", "Hermes"])
@@ -336,7 +336,7 @@ def test_scaffold_sends_twice_what_fedavg_sends(guide):
 
 
 def test_scaffold_refuses_momentum(guide):
-    with pytest.raises(potluck.MisfitError, match="p0: SCAFFOLD needs plain SGD"):
+    with pytest.raises(potluck.RequirementsError, match="p0: SCAFFOLD needs plain SGD"):
         potluck.Federation(participants(alike(guide)), guide["SCAFFOLD"]()).run(1)
 
 
@@ -394,7 +394,7 @@ def test_heterofl_loss(guide):
     """Logits [2, 1, 3], owned {0, 1}, label 0 → 0.407606."""
     batch = {"x": torch.tensor([[2.0, 1.0, 3.0]]), "y": torch.tensor([0])}
     given = {"owned": torch.tensor([True, True, False])}
-    close(guide["masked_cross_entropy"](Net(Fixed()), batch, given), 0.407606)
+    close(guide["masked_cross_entropy"](ModelView(Fixed()), batch, given), 0.407606)
 
 
 def test_scalefl(guide):
@@ -404,8 +404,8 @@ def test_scalefl(guide):
     model = guide["Exits"](stages=3, **SMALL)
     batch = {"x": torch.randn(5, 1, 6, 6), "y": torch.tensor([0, 1, 2, 0, 1])}
     exits = ["exits.0", "exits.1", "exits.2"]
-    loss = guide["exits_loss"](Net(model), batch, {"exits": exits, "gamma": 0.0, "temperature": 3.0})
-    _, taken = Net(model).taps(batch["x"], exits)
+    loss = guide["exits_loss"](ModelView(model), batch, {"exits": exits, "gamma": 0.0, "temperature": 3.0})
+    _, taken = ModelView(model).taps(batch["x"], exits)
     hard = [nn.functional.cross_entropy(taken[name], batch["y"]) for name in exits]
     close(loss, ((hard[0] + 2 * hard[1] + 3 * hard[2]) / 6).item())
 
@@ -440,7 +440,7 @@ def test_hermes_prunes_whole_filters_and_trains_only_the_rest(guide):
 
 
 def test_hermes_needs_validation_data(guide):
-    with pytest.raises(potluck.MisfitError, match="p0: Hermes prunes by validation accuracy"):
+    with pytest.raises(potluck.RequirementsError, match="p0: Hermes prunes by validation accuracy"):
         potluck.Federation(participants(alike(guide)), guide["Hermes"]()).run(1)
 
 
@@ -453,4 +453,4 @@ def test_fedmd(guide):
     reply = guide["FedMD"]().scores(server(labels=2), iter(answers))
     close(reply["logits"], [[2.0, 4.0]])
     batch = {"x": torch.tensor([[1.0, 3.0]]), "aim": reply["logits"]}
-    close(guide["mean_absolute_error"](Net(Fixed()), batch, {}), 1.0)
+    close(guide["mean_absolute_error"](ModelView(Fixed()), batch, {}), 1.0)

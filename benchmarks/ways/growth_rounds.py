@@ -34,11 +34,18 @@ def people(count: int, samples: int) -> Iterator[potluck.Participant]:
         yield potluck.Participant(f"p{index:05d}", partial(cnn, channels=(8, 16)), own, plan=plan, labels=range(10))
 
 
-def play(count: int, samples: int, rounds: int, engine: str, device: str, wave: int) -> dict[str, float | list[float]]:
+def play(
+    count: int, samples: int, rounds: int, engine: str, device: str, max_concurrent: int
+) -> dict[str, float | list[float]]:
     """Seconds of setting up and of each round, and the most memory held until then, in bytes."""
     began = time.perf_counter()
     federation = potluck.Federation(
-        people(count, samples), potluck.methods.FedAvg(), engine=engine, device=device, wave=wave, at_rest="disk"
+        people(count, samples),
+        potluck.methods.FedAvg(),
+        engine=engine,
+        device=device,
+        max_concurrent=max_concurrent,
+        storage="disk",
     )
     federation.run(0)
     ready = time.perf_counter()
@@ -61,9 +68,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--engine", required=True)
     parser.add_argument("--device", required=True)
-    parser.add_argument("--wave", type=int, required=True)
+    parser.add_argument("--max-concurrent", type=int, required=True)
     told = parser.parse_args()
-    print(json.dumps(play(told.participants, told.samples, told.rounds, told.engine, told.device, told.wave)))
+    print(json.dumps(play(told.participants, told.samples, told.rounds, told.engine, told.device, told.max_concurrent)))
 
 
 if __name__ == "__main__":

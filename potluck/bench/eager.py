@@ -15,7 +15,7 @@ from potluck.models import build
 
 def eager_epochs(scenario: Scenario, device: torch.device) -> dict[str, Callable[[], None]]:
     """One epoch of one participant of each architecture: model, data and optimizer are on the device before."""
-    shares = scenario.but(count=len(scenario.models)).shares()
+    shares = scenario.replace(count=len(scenario.models)).shares()
     epochs = {}
     for number, (model, (x, y)) in enumerate(zip(scenario.models, shares, strict=True)):
         with seeded(number):

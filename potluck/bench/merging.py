@@ -28,7 +28,7 @@ GOAL = 1 / 3
 """Of the machine's copy bandwidth."""
 
 RESNET34 = Scenario("ResNet34", ("resnet34",), 6, 2, CIFAR, Plan())
-RESNETS = FEDIN.but(count=10, samples=16)
+RESNETS = FEDIN.replace(count=10, samples=16)
 COPIED = 2**28
 """Bytes that are copied to learn how fast copying is: far more than caches hold."""
 
@@ -66,7 +66,7 @@ class Crowd:
 
 def crowd(scenario: Scenario, method: Method, senders: int) -> Crowd:
     """Has a few participants join and answer once, without training, and multiplies them."""
-    table = federation(scenario, "rehearsal", method=method)
+    table = federation(scenario, "dry-run", method=method)
     table.server.round = 1
     answers = {name: _answer(table, name) for name in table.participants}
     few = list(answers)

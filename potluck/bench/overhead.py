@@ -21,7 +21,7 @@ def overhead(repeats: int, scenario: Scenario = NOTHING, device: str = "cpu") ->
     One step of a model that does nothing adds what PyTorch itself takes to go backward and to step.
     """
     seated = {
-        f"{engine}, {words}": federation(scenario.but(plan=scenario.plan.but(epochs=steps)), engine, device)
+        f"{engine}, {words}": federation(scenario.replace(plan=scenario.plan.replace(epochs=steps)), engine, device)
         for engine in ("serial", "auto")
         for words, steps in STEPS.items()
     }

@@ -39,7 +39,7 @@ class Scenario:
         """Optimizer steps of one participant in one epoch."""
         return -(-self.samples // self.plan.batch_size)
 
-    def but(self, **changes: Any) -> Scenario:
+    def replace(self, **changes: Any) -> Scenario:
         """This scenario with something changed, e.g. smaller."""
         return replace(self, **changes)
 
@@ -96,7 +96,7 @@ FEDIN = Scenario(
 COFED = Scenario("CoFED", tuple(f"cofed{number}" for number in TABLE_1), 100, 500, CIFAR, Plan(batch_size=50))
 """CoFED: ten each of the ten CNNs of Table 1."""
 
-DIFFERENT = COFED.but(name="all different", models=different_cnns())
+DIFFERENT = COFED.replace(name="all different", models=different_cnns())
 """A hundred participants, no two of one architecture."""
 
 NOTHING = Scenario("nothing", (Nothing,), 100, 2, (1,), Plan(optimizer="sgd", batch_size=2))

@@ -25,7 +25,7 @@ PARTS: dict[str, Part] = {
 """What every machine can do, by name."""
 
 GPU_PARTS: dict[str, Part] = {
-    "fedin": lambda: eager_and_engine(FEDIN.but(count=25, samples=256), "cuda", repeats=3),
+    "fedin": lambda: eager_and_engine(FEDIN.replace(count=25, samples=256), "cuda", repeats=3),
     "cofed": lambda: eager_and_engine(COFED, "cuda", repeats=3, goal=8.0),
 }
 """What a machine with a GPU can do besides."""

@@ -68,7 +68,7 @@ def eager_and_engine(
 
 def _train(seated: Federation, epochs: int) -> None:
     for participant in seated.participants.values():
-        participant.plan = participant.plan.but(epochs=epochs)
+        participant.plan = participant.plan.replace(epochs=epochs)
     seated.run(1)
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from potluck.cli.console import messages, progress, waiting
 from potluck.cli.run import Change, File, warnings_on
-from potluck.core.errors import MisfitError, PotluckError
+from potluck.core.errors import PotluckError, RequirementsError
 from potluck.core.history import readable_bytes
 from potluck.federation.method import Method
 from potluck.methods import METHODS
@@ -59,14 +59,14 @@ def check(file: File, change: Change = None) -> None:
 
 def rehearse(table: Dealt, method: Method) -> Traffic:
     """Joins and plays two rounds without training. The second is what is usual."""
-    federation = table.federation(method, "rehearsal")
+    federation = table.federation(method, "dry-run")
     rows = [row for row in federation.run(2).rows() if row["round"] == 2]
     joined = federation.snapshot()["joined"]
     refused = {name: tally["refused"] for name, tally in joined.items()}
     refused |= {row["participant"]: row["refused"] for row in rows if not refused[row["participant"]]}
     told = [f"\n- {name} would be refused: {why}" for name, why in refused.items() if why]
     if told:
-        raise MisfitError(f"{type(method).__name__} does not fit this federation:{''.join(told)}")
+        raise RequirementsError(f"{type(method).__name__} does not fit this federation:{''.join(told)}")
     return Traffic(
         sum(row["bytes_up"] for row in rows),
         sum(row["bytes_down"] for row in rows),
@@ -97,7 +97,7 @@ def show(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str,
             shown.add_row(starred(name), *traffic.readable())
         console.print(f"[bold]What fits,[/] and what would travel between {count} participants and the server:")
         console.print(shown)
-        console.print("Counted in a rehearsal with untrained models; what depends on what is learned will differ.\n")
+        console.print("Counted in a dry-run with untrained models; what depends on what is learned will differ.\n")
     if misfits:
         console.print("[bold]What does not fit,[/] and why:\n")
     for why in dict.fromkeys(misfits.values()):

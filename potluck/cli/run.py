@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from potluck.cli.console import Warnings, messages, progress, waiting
-from potluck.core.errors import MisfitError, SettingsError
+from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.history import Row
 from potluck.federation.federation import Federation
 from potluck.recipes import Recipe, read
@@ -97,8 +97,8 @@ def _check_folder(folder: Path, resume: bool, console: Console) -> None:
 def _seated(recipe: Recipe, file: Path) -> Federation:
     try:
         return recipe.federation()
-    except MisfitError as error:
-        raise MisfitError(f"{error}\n`potluck check {file}` says which methods fit.") from error
+    except RequirementsError as error:
+        raise RequirementsError(f"{error}\n`potluck check {file}` says which methods fit.") from error
 
 
 def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, console: Console) -> int:

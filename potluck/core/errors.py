@@ -26,7 +26,7 @@ class PayloadError(PotluckError, ValueError):
     """A payload that must not be used: damaged, too large, or not what was asked for."""
 
 
-class MisfitError(PotluckError, ValueError):
+class RequirementsError(PotluckError, ValueError):
     """A method that does not fit this federation, with every reason why."""
 
 

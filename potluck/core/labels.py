@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from potluck.core.errors import DataError, MisfitError
+from potluck.core.errors import DataError, RequirementsError
 
 Label = str | int
 LabelSpace = tuple[Label, ...]
@@ -57,7 +57,7 @@ def one_space(told: Mapping[str, list[Label]]) -> list[Label]:
     first = min(told)
     for name, labels in told.items():
         if labels != told[first]:
-            raise MisfitError(f"{name} has labels {labels}, {first} has {told[first]}; expected the same.")
+            raise RequirementsError(f"{name} has labels {labels}, {first} has {told[first]}; expected the same.")
     return told[first]
 
 

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from potluck.core.errors import ModelError, nearest
 
 
-class Net:
+class ModelView:
     """A module with its own tensors, or with others in their place (which is how engines stack networks)."""
 
     def __init__(self, module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> None:
@@ -63,7 +63,7 @@ class Net:
 
 
 @dataclass(frozen=True, eq=False)
-class Companion:
+class FrozenModel:
     """A frozen model to learn beside, in evaluation mode: weights for one's own architecture, or for ``module``."""
 
     weights: Mapping[str, Tensor]

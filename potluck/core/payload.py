@@ -149,7 +149,7 @@ def _read_facts(data: bytes, limits: Limits) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Like:
+class TensorSpec:
     """What one tensor must look like. None in ``shape`` stands for any length."""
 
     shape: tuple[int | None, ...]
@@ -176,14 +176,14 @@ class Like:
 
 
 @dataclass(frozen=True)
-class Form:
+class Schema:
     """What an answer must look like before the server reads it: just these tensors, just these facts.
 
     ``tensors`` None leaves them open; they must still be finite. A fact's type is anything pydantic can check, such as
     ``int`` or ``list[str | int]``.
     """
 
-    tensors: Mapping[str, Like] | None = field(default_factory=dict)
+    tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, payload: Payload) -> None:
@@ -203,10 +203,10 @@ class Form:
         payload.check_finite()
 
     @staticmethod
-    def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Form:
+    def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Schema:
         """The form of payloads that carry tensors shaped like these."""
-        likes = {name: Like(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-        return Form(likes, facts or {})
+        likes = {name: TensorSpec(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+        return Schema(likes, facts or {})
 
 
 @lru_cache

@@ -41,9 +41,9 @@ class Plan(Settings):
     ``optimizer`` is one of the names, or anything that makes a torch optimizer from parameters and ``lr`` (and
     ``momentum`` and ``weight_decay`` where set): ``torch.optim.RMSprop``, or ``"package.module:name"``.
     ``epochs=0`` trains nothing. A last batch of a single sample joins the batch before it, since BatchNorm cannot
-    train on one sample. ``schedule`` changes the rate in the course of a training. ``clip`` bounds the norm of the
-    gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction (by default
-    bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
+    train on one sample. ``schedule`` changes the rate in the course of a training. ``max_grad_norm`` bounds the
+    norm of the gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction
+    (by default bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
     """
 
     model_config = ConfigDict(title="a plan")
@@ -55,7 +55,7 @@ class Plan(Settings):
     epochs: int = Field(1, ge=0)
     batch_size: int = Field(32, ge=1)
     schedule: Literal["constant", "linear", "cosine"] | Schedule | Imported = "constant"
-    clip: float | None = Field(None, gt=0)
+    max_grad_norm: float | None = Field(None, gt=0)
     transform: Callable[[torch.Tensor], torch.Tensor] | Imported | None = None
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | Imported | None = None
 
@@ -65,7 +65,7 @@ class Plan(Settings):
             raise ValueError(f"momentum = {self.momentum!r} with {self.optimizer!r}, which has its own; leave it out")
         return self
 
-    def but(self, **changes: Any) -> Plan:
+    def replace(self, **changes: Any) -> Plan:
         """This plan with some settings changed; those that are None stay as they are."""
         kept = {name: getattr(self, name) for name in type(self).model_fields}
         return Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from potluck.core.objectives import Objective, Rule, cross_entropy
+from potluck.core.objectives import CombineGradients, Objective, cross_entropy
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
@@ -23,26 +23,26 @@ from potluck.learners.base import Learner
 class Fit:
     """Train. Answered with a ``Fitted``.
 
-    - ``objective``: one, or several; their gradients are added up unless ``rule`` says otherwise.
+    - ``objective``: one, or several; their gradients are added up unless ``combine_gradients`` says otherwise.
     - ``on``: the samples; one's own data if None.
-    - ``given``: what belongs to this participant (tensors, plain values, ``Companion`` models).
+    - ``context``: what belongs to this participant (tensors, plain values, ``FrozenModel`` models).
     - ``plan``: one's own if None.
-    - ``rule``: what becomes of the objectives' gradients before the optimizer sees them.
+    - ``combine_gradients``: what becomes of the objectives' gradients before the optimizer sees them.
     - ``mask``: parameter name → where it may change (boolean, of its shape or one that broadcasts to it).
-    - ``draws``: name → shape; standard normal numbers of that shape for each sample, fresh at each step, which
+    - ``noise``: name → shape; standard normal numbers of that shape for each sample, fresh at each step, which
       the objective finds in the batch under that name.
-    - ``frozen_norms``: normalisation layers use their running statistics and leave them as they are.
+    - ``freeze_norm_stats``: normalisation layers use their running statistics and leave them as they are.
     - ``learner``: another model than one's own, such as the server's.
     """
 
     objective: Objective | Sequence[Objective] = cross_entropy
     on: Samples | None = None
-    given: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
-    rule: Rule | None = None
+    combine_gradients: CombineGradients | None = None
     mask: Mapping[str, Tensor] = field(default_factory=dict)
-    draws: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    frozen_norms: bool = False
+    noise: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    freeze_norm_stats: bool = False
     learner: Learner | None = None
 
     @property
@@ -64,12 +64,12 @@ class Predict:
 class Tap:
     """Run samples through the network in evaluation mode. Answered with what the named layers put out.
 
-    ``through``: run only these submodules, one after the other, on inner features instead of inputs.
+    ``submodules``: run only these submodules, one after the other, on inner features instead of inputs.
     """
 
     on: Samples
     at: Sequence[str]
-    through: Sequence[str] = ()
+    submodules: Sequence[str] = ()
     plan: Plan | None = None
     learner: Learner | None = None
 

@@ -15,8 +15,8 @@ from potluck.data.partitioners import (
     split,
     superclasses,
 )
-from potluck.data.plots import Holdings, holdings, picture
-from potluck.data.public import Aside, from_source, take_aside, valid_values
+from potluck.data.plots import Holdings, holdings, plot_partition
+from potluck.data.public import Aside, from_source, split_public, valid_values
 
 __all__ = [
     "PARTITIONS",
@@ -37,9 +37,9 @@ __all__ = [
     "iid",
     "load",
     "npz",
-    "picture",
+    "plot_partition",
     "split",
+    "split_public",
     "superclasses",
-    "take_aside",
     "valid_values",
 ]

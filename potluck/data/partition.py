@@ -17,14 +17,14 @@ from potluck.core.labels import LabelSpace, label_space
 class Partition:
     """For each participant the rows it holds (sorted; no row is held twice) and its label space."""
 
-    shares: list[NDArray[Any]]
+    indices: list[NDArray[Any]]
     labels: list[LabelSpace]
 
     def __post_init__(self) -> None:
-        people, spaces = len(self.shares), len(self.labels)
+        people, spaces = len(self.indices), len(self.labels)
         if people != spaces or not people:
             raise DataError(f"{people} shares and {spaces} label spaces; expected one of each for everyone.")
-        rows, holders = np.unique(np.concatenate(self.shares), return_counts=True)
+        rows, holders = np.unique(np.concatenate(self.indices), return_counts=True)
         if (holders > 1).any():
             twice = rows[holders > 1][0]
             raise DataError(f"Row {twice} is held twice; expected every row in one share at most.")

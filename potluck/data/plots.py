@@ -30,19 +30,19 @@ class Holdings:
 def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -> Holdings:
     """Counts the rows of each class that each participant holds. Without names they are numbered from 0."""
     y = as_labels(y, "y")
-    people = len(partition.shares)
+    people = len(partition.indices)
     names = [str(number) for number in range(people)] if names is None else names
     if len(names) != people:
         raise DataError(f"{len(names)} names for {people} participants; expected one for each.")
-    last = max((int(share.max()) for share in partition.shares if len(share)), default=-1)
+    last = max((int(share.max()) for share in partition.indices if len(share)), default=-1)
     if last >= len(y):
         raise DataError(f"The partition holds row {last}, y has {len(y)} rows; give the y it was made from.")
     classes, codes = np.unique(y, return_inverse=True)
-    counts = [np.bincount(codes[share], minlength=len(classes)) for share in partition.shares]
+    counts = [np.bincount(codes[share], minlength=len(classes)) for share in partition.indices]
     return Holdings(tuple(names), label_space(classes, "y"), np.array(counts))
 
 
-def picture(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
+def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
     """Draws who holds what to a PNG or SVG: a tile for each participant and class, bars for the totals."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):

@@ -26,7 +26,7 @@ class Aside:
     kept: NDArray[Any]
 
 
-def take_aside(x: Any, y: Any, amount: int | float, seed: int = 0) -> Aside:
+def split_public(x: Any, y: Any, amount: int | float, seed: int = 0) -> Aside:
     """Sets rows aside, every class in proportion: a share of them, such as 0.1, or a number, such as 500."""
     x, y = np.asarray(x), as_labels(y, "y")
     same_length(x=x, y=y)

@@ -143,7 +143,7 @@ def write(story: Story, out: Path) -> list[Path]:
     (out / RESULTS).write_text(numbers + "\n", encoding="utf-8")
     blocks = [
         *map(page.paragraph, story.sentences),
-        *(page.picture(picture, story.title) for picture in pictures),
+        *(page.plot_partition(picture, story.title) for picture in pictures),
         page.table(story.table(wide=True)),
         page.paragraph(
             "Accuracy in percent on test images of the digits each one knows; gain in points; mean ± standard "

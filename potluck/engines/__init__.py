@@ -9,20 +9,20 @@ from potluck.core.errors import SettingsError, nearest
 from potluck.engines.auto.engine import Auto
 from potluck.engines.base import LocalEngine
 from potluck.engines.batched.engine import Batched
-from potluck.engines.dry_run import Rehearsal
+from potluck.engines.dry_run import DryRun
 from potluck.engines.hardware import DeviceName, pick_device
 from potluck.engines.precision import check_precision
 from potluck.engines.serial import Serial
 
-__all__ = ["Auto", "Batched", "DeviceName", "LocalEngine", "Rehearsal", "Serial", "make_engine", "pick_device"]
+__all__ = ["Auto", "Batched", "DeviceName", "DryRun", "LocalEngine", "Serial", "make_engine", "pick_device"]
 
 
 def make_engine(name: str, device: str, precision: str = "torch") -> LocalEngine:
     """The engine of that name. "auto" stacks where that pays, "batched" whatever can be stacked."""
     check_precision(precision)
     engines: dict[str, type[LocalEngine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
-    if name == "rehearsal":  # not for results, so not among the names on offer
-        return Rehearsal(pick_device(device), precision)
+    if name == "dry-run":  # not for results, so not among the names on offer
+        return DryRun(pick_device(device), precision)
     if name not in engines:
         raise SettingsError(f"There is no engine {name!r}.{nearest(name, engines)}")
     return engines[name](pick_device(device), precision)

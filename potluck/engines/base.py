@@ -24,7 +24,7 @@ from potluck.federation.server import Server
 from potluck.learners.base import Learner
 
 if TYPE_CHECKING:
-    from potluck.federation.storage import Resting
+    from potluck.federation.storage import DiskStorage
 
 PHASES: dict[type, str] = {Fit: "train", Predict: "predict", Tap: "tap"}
 
@@ -56,9 +56,9 @@ class LocalEngine(ABC):
 
     clock: Clock
     """Times what the engine does, if it is on."""
-    asked_wave: int | None = None
+    max_concurrent: int | None = None
     """How many participants run together, where a user decides."""
-    resting: Resting | None = None
+    resting: DiskStorage | None = None
     """Where participants rest between waves, if they do."""
 
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
@@ -96,7 +96,7 @@ class LocalEngine(ABC):
     ) -> Iterator[Arrival]:
         """Begins a stage, "join" or "round", at each participant and runs it to its first exchange."""
         people = list(participants)
-        self._wave = self.asked_wave or self.wave or self.wave_size(people)
+        self._wave = self.max_concurrent or self.wave or self.wave_size(people)
         sessions = [Session(p, getattr(method, stage)(p), stage, keep_optimizer) for p in people]
         self._sessions = {session.name: session for session in sessions}
         return self._run(dict.fromkeys(self._sessions))

@@ -1,4 +1,4 @@
-"""A rehearsal: everything happens but the training, so that one sees beforehand what would travel."""
+"""A dry-run: everything happens but the training, so that one sees beforehand what would travel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from potluck.learners.base import Fitted
 from potluck.learners.network import Network
 
 
-class Rehearsal(Serial):
+class DryRun(Serial):
     """Networks stay as they are; estimators, which cannot answer unfitted, are fitted on a few samples."""
 
     def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:

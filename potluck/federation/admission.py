@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from potluck.core.errors import DataError, MisfitError, SettingsError
+from potluck.core.errors import DataError, RequirementsError, SettingsError
 from potluck.core.labels import UNLABELLED, LabelSpace, encode
 from potluck.core.samples import Samples, as_inputs, as_pair
 from potluck.federation.method import Method
@@ -19,7 +19,7 @@ from potluck.learners.architecture import architecture
 from potluck.learners.network import Network
 
 
-class Shown:
+class SharedData:
     """Data that a federation shows to all, perhaps with labels. Who has the same label space shares one copy."""
 
     def __init__(self, x: Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data") -> None:
@@ -47,7 +47,7 @@ class Shown:
 class Tests(Mapping[str, tuple[Participant, Samples | None]]):
     """Each participant with the samples it is evaluated on, if there are any; looked up when asked for."""
 
-    def __init__(self, participants: Mapping[str, Participant], published: Shown | None) -> None:
+    def __init__(self, participants: Mapping[str, Participant], published: SharedData | None) -> None:
         self._participants, self._published = participants, published
 
     def __getitem__(self, name: str) -> tuple[Participant, Samples | None]:
@@ -101,7 +101,7 @@ class Seats:
                 f"Convert them before they join."
             )
 
-    def check_fit(self, method: Method, shown: Shown | None, *, alone: bool = False) -> None:
+    def check_fit(self, method: Method, shown: SharedData | None, *, alone: bool = False) -> None:
         """The method must fit this federation; if not, every reason is told at once.
 
         ``alone``: the others are elsewhere, so what they must have in common is not looked at.
@@ -114,28 +114,28 @@ class Seats:
             return  # what fits one of each kind fits all
         reasons = needs.unmet(list(self.participants.values()), kind)
         if reasons:
-            raise MisfitError(
+            raise RequirementsError(
                 f"{type(method).__name__} does not fit this federation:"
                 + "".join(f"\n- {reason}" for reason in reasons)
             )
 
 
-def published(public: Any) -> Shown | None:
+def published(public: Any) -> SharedData | None:
     """Public data given as ``x``, as ``(x, y)``, as a torch Dataset of pairs, or as shown already."""
-    if public is None or isinstance(public, Shown):
+    if public is None or isinstance(public, SharedData):
         return public
     if isinstance(public, tuple | torch.utils.data.Dataset):
-        return Shown(*as_pair(public, "public data"))
-    return Shown(as_inputs(public, "public data"))
+        return SharedData(*as_pair(public, "public data"))
+    return SharedData(as_inputs(public, "public data"))
 
 
 def _likeness(participant: Participant) -> Hashable:
     """Participants of one likeness all fit a method, or none does."""
-    if not participant.here:
+    if not participant.is_local:
         return participant.labels
     learner = participant.learner
     model = architecture(learner.model) if isinstance(learner, Network) else type(learner)
-    return model, participant.labels, participant.plan.transform, str(participant.stages)
+    return model, participant.labels, participant.plan.transform, str(participant._named_stages)
 
 
 def _kind(x: Tensor) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from potluck.core.errors import MisfitError, SettingsError, nearest
+from potluck.core.errors import RequirementsError, SettingsError, nearest
 from potluck.core.history import History, Row
 from potluck.core.labels import union
 from potluck.core.payload import Limits
@@ -20,19 +20,19 @@ from potluck.core.samples import Samples, as_pair
 from potluck.core.tasks import Metrics
 from potluck.engines import make_engine
 from potluck.engines.base import LocalEngine
-from potluck.federation.admission import Seats, Shown, Tests, published
+from potluck.federation.admission import Seats, SharedData, Tests, published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
-from potluck.federation.round import Stage, Tally
-from potluck.federation.server import Each, Server
-from potluck.federation.storage import Resting
+from potluck.federation.round import ExchangeLoop, ParticipantTally
+from potluck.federation.server import LazyReplies, Server
+from potluck.federation.storage import DiskStorage
 from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.fingerprint import check_resumable, fingerprint, settings_of
 from potluck.runs.folder import RunFolder
 
 log = logging.getLogger(__name__)
 
-AT_REST = ("memory", "disk")
+STORAGES = ("memory", "disk")
 """Where participants can be between their turns."""
 
 Callback = Callable[["Federation", list[Row]], None]
@@ -52,8 +52,8 @@ class Federation:
         precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
         participation: the share of participants that take part in a round.
         keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
-        wave: how many participants run together; None for as many as there is room for.
-        at_rest: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
+        max_concurrent: how many participants run together; None for as many as there is room for.
+        storage: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
     """
 
     def __init__(
@@ -69,33 +69,37 @@ class Federation:
         precision: str = "torch",
         participation: float = 1.0,
         keep_optimizer: bool | None = None,
-        wave: int | None = None,
-        at_rest: str = "memory",
+        max_concurrent: int | None = None,
+        storage: str = "memory",
     ) -> None:
         if not isinstance(method, Method):
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
         if not 0 < participation <= 1:
             raise SettingsError(f"participation is {participation!r}; expected a share above 0, up to 1.")
-        if wave is not None and (isinstance(wave, bool) or not isinstance(wave, int) or wave < 1):
-            raise SettingsError(f"wave is {wave!r}; expected a number of participants from 1 on, or None.")
-        if at_rest not in AT_REST:
-            raise SettingsError(f"at_rest is {at_rest!r}.{nearest(at_rest, AT_REST)}")
+        if max_concurrent is not None and (
+            isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1
+        ):
+            raise SettingsError(
+                f"max_concurrent is {max_concurrent!r}; expected a number of participants from 1 on, or None."
+            )
+        if storage not in STORAGES:
+            raise SettingsError(f"storage is {storage!r}.{nearest(storage, STORAGES)}")
         self.method = method
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
         self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
-        self.engine.asked_wave = wave
-        self.engine.resting = Resting(self.engine.clock, wave) if at_rest == "disk" else None
+        self.engine.max_concurrent = max_concurrent
+        self.engine.resting = DiskStorage(self.engine.clock, max_concurrent) if storage == "disk" else None
         self.clock = self.engine.clock
         self.limits = Limits()
         self.history = History()
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, if any: kept with the settings of a run."""
-        self._joined: dict[str, Tally] | None = None
+        self._joined: dict[str, ParticipantTally] | None = None
         self._kept_in: Path | None = None
 
-        shown, tests = published(public), None if test is None else Shown(*as_pair(test, "test data"), "test data")
+        shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
         self.participants = self._seated(participants, shown, tests)
         self._tests = Tests(self.participants, tests)
         self.server = Server(
@@ -105,7 +109,7 @@ class Federation:
         )
 
     def _seated(
-        self, participants: Iterable[Participant], shown: Shown | None, tests: Shown | None
+        self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
     ) -> dict[str, Participant]:
         """Everybody, by name, joined and checked: one after the other, each put to rest before the next one comes."""
         seats = Seats()
@@ -187,11 +191,11 @@ class Federation:
         coming = [name for name in self.engine.present(self.participants) if name not in joined]
         try:
             tallies = self._play("join", coming) if coming else {}
-        except MisfitError as error:  # a stranger to those who are at work already: they go on without it
+        except RequirementsError as error:  # a stranger to those who are at work already: they go on without it
             if not joined:
                 raise
             log.warning("Refused to let %s join: %s", " and ".join(coming), error)
-            tallies = {name: Tally(refused=str(error)) for name in coming}
+            tallies = {name: ParticipantTally(refused=str(error)) for name in coming}
         for tally in tallies.values():
             tally.since = self.history.rounds + 1
         self._joined = {**joined, **tallies}
@@ -226,14 +230,14 @@ class Federation:
         """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
-            "participants": Each(self.participants, lambda name: self.participants[name].snapshot()),
+            "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
         }
 
     def restore(self, snapshot: State) -> None:
         """Takes up what ``snapshot`` gave; the next round goes on from there."""
-        self._joined = {name: Tally(**tally) for name, tally in snapshot["joined"].items()}
+        self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
             self._let_rest(self.participants[name])
@@ -251,21 +255,23 @@ class Federation:
             metrics = self.engine.evaluate(self._tests)
         return self.history.add(self._rows(number, chosen, tallies, metrics))
 
-    def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, Tally]:
+    def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, ParticipantTally]:
         """Runs one stage at the named participants."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        return Stage(self.method, self.server, self.engine, self.limits).play(stage, parties, self.keep_optimizer)
+        return ExchangeLoop(self.method, self.server, self.engine, self.limits).play(
+            stage, parties, self.keep_optimizer
+        )
 
     def _rows(
-        self, number: int, chosen: list[str], tallies: dict[str, Tally], metrics: dict[str, Metrics]
+        self, number: int, chosen: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
         """What goes into the history. What joining took is counted in the round after it."""
         took_part = set(chosen)
         for name in self.participants:
-            tally = tallies.get(name, Tally())
-            joined = (self._joined or {}).get(name, Tally())
-            joined = joined if joined.since == number else Tally()
+            tally = tallies.get(name, ParticipantTally())
+            joined = (self._joined or {}).get(name, ParticipantTally())
+            joined = joined if joined.since == number else ParticipantTally()
             row: Row = {
                 "round": number,
                 "participant": name,
@@ -292,5 +298,5 @@ class Federation:
         order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
         return sorted(able[index] for index in order[:count].tolist())
 
-    def _server_public(self, shown: Shown | None) -> Samples | None:
+    def _server_public(self, shown: SharedData | None) -> Samples | None:
         return None if shown is None else shown.whole(union(p.labels for p in self.participants.values()))

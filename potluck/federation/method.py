@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.core.errors import ModelError, SettingsError, nearest
-from potluck.core.payload import Form, Payload
+from potluck.core.payload import Payload, Schema
 from potluck.core.requests import Request, Work
 from potluck.core.settings import Settings
 from potluck.federation.participant import Participant
@@ -23,14 +23,14 @@ Replies = Payload | Mapping[str, Payload]
 ServerSteps = Generator[Work, Any, Replies]
 """A server's half that asks for work of its own (as MHAT's does)."""
 
-Contract = Callable[[Any, Server, str], Form]
+Contract = Callable[[Any, Server, str], Schema]
 ServerHalf = TypeVar("ServerHalf", bound=Callable[..., Replies | ServerSteps])
 
 
 def exchange(contract: Contract) -> Callable[[ServerHalf], ServerHalf]:
     """Marks the server's half of one exchange and says what answers must look like.
 
-    ``contract(method, server, sender)`` gives the Form an answer is checked against before the marked
+    ``contract(method, server, sender)`` gives the Schema an answer is checked against before the marked
     function sees it. An answer that does not fit is refused with its sender's name.
     """
 
@@ -45,12 +45,12 @@ def exchange(contract: Contract) -> Callable[[ServerHalf], ServerHalf]:
 class Needs:
     """What a method needs of its participants and of the federation. It is checked before any training."""
 
-    layers: bool = False
+    torch_module: bool = False
     """Every participant brings a torch module, whose parameters, inner layers and gradients the method uses."""
     same_architecture: bool = False
     convolutions: bool = False
     """Every participant's network has convolutions."""
-    parts: bool = False
+    stages: bool = False
     """Every participant's network falls into extractor, intermediate layers and classifier."""
     public: Literal["nothing", "inputs", "labels"] = "nothing"
     one_label_space: bool = False
@@ -64,9 +64,9 @@ class Needs:
             reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
             reasons.append("it needs labels on the public data, and there are none; add them to `public`")
-        here = [p for p in participants if p.here]  # whoever is elsewhere looks into its own model
+        here = [p for p in participants if p.is_local]  # whoever is elsewhere looks into its own model
         black_boxes = [p.name for p in here if not p.learner.shows_layers]
-        if self.layers and black_boxes:
+        if self.torch_module and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
         if not black_boxes:
             reasons += self._unseen(here)
@@ -94,8 +94,8 @@ class Needs:
         looks: list[Callable[[Participant], Any]] = []
         if self.convolutions:
             looks.append(lambda p: convolutions(p.model))
-        if self.parts:
-            looks.append(lambda p: p.parts)
+        if self.stages:
+            looks.append(lambda p: p.stages)
         reasons = []
         for look in looks:
             for p in participants:
@@ -159,7 +159,7 @@ class Method(Settings):
         """What a participant sends in each exchange, in words, in the order of the exchanges."""
         return {name: cls.sends.get(name, "the method does not say what") for name in cls.exchanges()}
 
-    def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Form]]:
+    def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Schema]]:
         """The server's half of an exchange, and the form its answers must have."""
         if name not in self.exchanges():
             raise SettingsError(f"{type(self).__name__} has no exchange {name!r}.{nearest(name, self.exchanges())}")

@@ -20,12 +20,12 @@ from potluck.core.samples import Samples, as_inputs, as_pair
 from potluck.learners.base import Learner
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
-from potluck.learners.structure import Parts, parts
+from potluck.learners.structure import Stages, find_stages
 from potluck.models import build
 
 if TYPE_CHECKING:
-    from potluck.federation.admission import Shown
-    from potluck.federation.storage import Resting
+    from potluck.federation.admission import SharedData
+    from potluck.federation.storage import DiskStorage
 
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
@@ -54,7 +54,7 @@ class Participant:
         stages: which layers of a network are "extractor", "intermediate" and "classifier", where inspection fails.
     """
 
-    here: ClassVar[bool] = True
+    is_local: ClassVar[bool] = True
     """Whether its model and data are on this machine."""
 
     def __init__(
@@ -82,16 +82,16 @@ class Participant:
         if not self.labels:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
         self._brought = Samples({"x": x, "y": encode(y, self.labels, name)})
-        given = not isinstance(validation, int | float)
-        self._held_back = None if given else float(validation)
-        self.validation: Samples | None = self._own(validation, f"{name} (validation)") if given else None
+        as_data = not isinstance(validation, int | float)
+        self._held_back = None if as_data else float(validation)
+        self.validation: Samples | None = self._own(validation, f"{name} (validation)") if as_data else None
         self.data = self._split(seed=0)
         self.test = None if test is None else self._own(test, f"{name} (test)")
-        self.stages = stages
-        self._given_model = model
+        self._named_stages = stages
+        self._brought_model = model
         self._learner = None if _makes_models(model) else self._bring(model)
 
-        self.rests: Resting | None = None
+        self.rests: DiskStorage | None = None
         """Where it rests between its turns, if it does."""
 
         # What the federation hands out at the table.
@@ -103,7 +103,7 @@ class Participant:
         self.state: State = {}
 
     def __repr__(self) -> str:
-        kind = self._given_model if self._learner is None else type(self.model).__name__
+        kind = self._brought_model if self._learner is None else type(self.model).__name__
         return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
 
     if not TYPE_CHECKING:  # for a type checker every attribute is there, and a misspelt one is a mistake
@@ -117,7 +117,7 @@ class Participant:
     @property
     def builds_its_model(self) -> bool:
         """Whether its model is made anew at each table, from what it brought."""
-        return _makes_models(self._given_model)
+        return _makes_models(self._brought_model)
 
     @property
     def built(self) -> bool:
@@ -127,7 +127,7 @@ class Participant:
     @property
     def learner(self) -> Learner:
         if self._learner is None:
-            raise ModelError(f"{self.name}: {self._given_model!r} is built when the participant joins a federation.")
+            raise ModelError(f"{self.name}: {self._brought_model!r} is built when the participant joins a federation.")
         return self._learner
 
     @property
@@ -138,16 +138,16 @@ class Participant:
         return self.learner
 
     @cached_property
-    def parts(self) -> Parts:
+    def stages(self) -> Stages:
         """Extractor, intermediate layers and classifier of its network."""
-        return parts(self.network.model, self.network.example(self.data, self.plan), self.stages)
+        return find_stages(self.network.model, self.network.example(self.data, self.plan), self._named_stages)
 
     @property
     def model(self) -> Any:
         """The model itself; trained, after a run."""
-        return self._given_model if self._learner is None else self._learner.model
+        return self._brought_model if self._learner is None else self._learner.model
 
-    def join(self, seed: int, public: Shown | None) -> None:
+    def join(self, seed: int, public: SharedData | None) -> None:
         """Takes a seat in a federation, with nothing left from another one but a model brought as an object."""
         if self.rests is not None:
             self.rests.leave(self)
@@ -157,12 +157,12 @@ class Participant:
             with seeded(derive(seed, self.name, "initial weights")):
                 self._learner = self._bring(self._build())
         else:
-            self._learner = self._bring(self._given_model)
+            self._learner = self._bring(self._brought_model)
         self.public = None if public is None else public.whole(self.labels)
         self.learner.check(self.data, len(self.labels), self.plan, self.name)
         tensors = self._learner.tensors().values() if isinstance(self._learner, Network) else ()
         self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
-        self.__dict__.pop("parts", None)  # of the model before, if there was one
+        self.__dict__.pop("stages", None)  # of the model before, if there was one
 
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
@@ -189,7 +189,7 @@ class Participant:
         """Random numbers of this participant, this round, this purpose."""
         return generator(self.seed, self.name, self.round, purpose)
 
-    def own_test(self, published: Shown | None) -> Samples | None:
+    def own_test(self, published: SharedData | None) -> Samples | None:
         """Its own test data, or of the published ones those with labels it knows."""
         return self.test if self.test is not None or published is None else published.known(self.labels)
 
@@ -236,7 +236,7 @@ class Participant:
         )
 
     def _build(self) -> Any:
-        return build(self._given_model, tuple(self.data.x.shape[1:]), len(self.labels))
+        return build(self._brought_model, tuple(self.data.x.shape[1:]), len(self.labels))
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

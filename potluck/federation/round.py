@@ -13,13 +13,13 @@ from potluck.core.payload import Limits, Payload
 from potluck.engines.base import Arrival, LocalEngine
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.federation.server import Each, Server
+from potluck.federation.server import LazyReplies, Server
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Tally:
+class ParticipantTally:
     """What one participant sent, received and noted in one round, or in joining, counted in the round ``since``."""
 
     bytes_up: int = 0
@@ -32,18 +32,18 @@ class Tally:
     """Whether its half ended early because it was not there, or did not answer in time."""
 
 
-class Stage:
+class ExchangeLoop:
     """Joining, or a round: everyone's half of the method, and the server's."""
 
     def __init__(self, method: Method, server: Server, engine: LocalEngine, limits: Limits) -> None:
         self._method, self._server, self._engine, self._limits = method, server, engine, limits
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, ParticipantTally] = {}
 
     def play(
         self, stage: Literal["join", "round"], parties: Sequence[Participant], keep_optimizer: bool
-    ) -> dict[str, Tally]:
+    ) -> dict[str, ParticipantTally]:
         """Runs the stage at these participants until all have ended, and returns what each sent and noted."""
-        self._tallies = {party.name: Tally() for party in parties}
+        self._tallies = {party.name: ParticipantTally() for party in parties}
         arrivals = self._engine.start(stage, self._method, parties, keep_optimizer)
         while (arrival := next(arrivals, None)) is not None:
             if arrival.exchange is None:
@@ -92,7 +92,7 @@ class Stage:
                 result = self._engine.serve(self._server, result, name)
             for _ in stream:
                 pass  # whoever the server did not wait for has come to the exchange all the same
-        replies = Each(answered, lambda _: result) if isinstance(result, Payload) else result
+        replies = LazyReplies(answered, lambda _: result) if isinstance(result, Payload) else result
         if set(replies) != set(answered):
             raise TypeError(
                 f"{type(self._method).__name__}.{name} must reply to {answered}; replied to {list(replies)}"
@@ -103,7 +103,7 @@ class Stage:
             self._tallies[sender].bytes_down += reply.size
             return reply
 
-        return Each(answered, hand_out)
+        return LazyReplies(answered, hand_out)
 
     def _accept(self, arrival: Arrival, form: Any) -> bool:
         """Counts what was sent, and refuses what must not be read."""
@@ -124,7 +124,7 @@ class Stage:
         return True
 
 
-def _end(tally: Tally, arrival: Arrival) -> None:
+def _end(tally: ParticipantTally, arrival: Arrival) -> None:
     tally.seconds = arrival.seconds
     tally.notes = arrival.notes
     tally.bytes_down += arrival.received

@@ -20,7 +20,7 @@ Answers = Iterator[tuple[str, Payload]]
 T = TypeVar("T")
 
 
-class Each(Mapping[str, T]):
+class LazyReplies(Mapping[str, T]):
     """A reply for each participant, made when it is handed out, so that not all of them are held at once.
 
     Replies are made after the function that returned this has ended, some while others are already at the next
@@ -52,7 +52,7 @@ class Server:
     """
 
     seed: int
-    credibility: dict[str, float]
+    participant_weights: dict[str, float]
     public: Samples | None = None
     round: int = 0
     state: State = field(default_factory=dict)

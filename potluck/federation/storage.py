@@ -40,7 +40,7 @@ class Kept:
     body: nn.Module | None = None
 
 
-class Resting:
+class DiskStorage:
     """A folder for participants at rest. It is removed when neither a federation nor a participant needs it any more.
 
     At most ``awake`` of those that are woken one by one stay awake; those that work together are all held awake.

@@ -90,15 +90,17 @@ def choose_plan(
     answers(Fit())
     scores = [_score(found, trial.validation.y) for found in answers(Predict(trial.validation))]
     if max(scores) < 0:
-        raise SettingsError(f"{trial.name}: training diverged with every plan; expected a lower lr, or clip, in some.")
+        raise SettingsError(
+            f"{trial.name}: training diverged with every plan; expected a lower lr, or max_grad_norm, in some."
+        )
     return candidates[scores.index(max(scores))]
 
 
 def _trial(participant: Participant, seed: int) -> Participant:
     """A participant in its place, with a network of its own, at the table of a federation of that seed."""
     trial = copy.copy(participant)
-    if isinstance(trial._given_model, nn.Module):
-        trial._given_model = copy.deepcopy(trial._given_model)
+    if isinstance(trial._brought_model, nn.Module):
+        trial._brought_model = copy.deepcopy(trial._brought_model)
     trial.join(seed, None)
     if not isinstance(trial.learner, Network):
         raise ModelError(

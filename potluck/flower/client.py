@@ -19,7 +19,7 @@ from potluck.core.payload import Limits, Payload
 from potluck.core.samples import Samples
 from potluck.core.tasks import Metrics
 from potluck.engines.base import Arrival, LocalEngine
-from potluck.federation.admission import Seats, Shown
+from potluck.federation.admission import Seats, SharedData
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.flower.client_store import Desk
@@ -65,7 +65,7 @@ class Host:
         folder: Path,
         consent: Consent,
         *,
-        public: Callable[[int], Shown] | None = None,
+        public: Callable[[int], SharedData] | None = None,
         allowed: tuple[str, ...] = (),
         limits: Limits | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Host:
         self._limits = limits or Limits()
         self._invitation: Invitation | None = None
         self._method: Method | None = None
-        self._shown: Shown | None = None
+        self._shown: SharedData | None = None
         self._desk: Desk | None = None
         self._live: tuple[Stage, int, int] | None = None  # the step that was answered last, by a half that goes on
         self._at: int | None = None  # the round after which the model is as it is now, if it is between rounds

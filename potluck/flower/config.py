@@ -14,9 +14,9 @@ from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import import_object
-from potluck.data import from_source, load, take_aside
+from potluck.data import from_source, load, split_public
 from potluck.engines import DeviceName
-from potluck.federation.admission import Shown, published
+from potluck.federation.admission import SharedData, published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.methods import METHODS
@@ -53,17 +53,17 @@ class PublicFile(Part):
     count: Whole | None = Field(None, ge=1)
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
 
-    def load(self, seed: int) -> Shown:
+    def load(self, seed: int) -> SharedData:
         """The public data: the source's training rows, or some of them."""
         source = load(self.source.name, **self.source.settings)
         drawn = derive(seed, "public data")
         if not self.labelled:
             return _checked(from_source(source, self.count, drawn))
-        some = source if self.count is None else take_aside(source.x, source.y, self.count, drawn)
+        some = source if self.count is None else split_public(source.x, source.y, self.count, drawn)
         return _checked((some.x, some.y))
 
 
-def _checked(data: Any) -> Shown:
+def _checked(data: Any) -> SharedData:
     shown = published(data)
     assert shown is not None
     return shown

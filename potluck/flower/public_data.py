@@ -10,23 +10,23 @@ import numpy as np
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.payload import Limits, Payload
-from potluck.federation.admission import Shown
+from potluck.federation.admission import SharedData
 from potluck.flower.protocol import Announcement
 
 
-def to_payload(shown: Shown) -> Payload:
+def to_payload(shown: SharedData) -> Payload:
     """Inputs, and labels if there are any."""
     return Payload({"x": shown.x}, {} if shown.y is None else {"y": shown.y.tolist()})
 
 
-def from_payload(payload: Payload) -> Shown:
+def from_payload(payload: Payload) -> SharedData:
     """The public data that a payload holds."""
     if set(payload.tensors) != {"x"} or set(payload.facts) - {"y"}:
         raise PayloadError(f"expected public data; got {sorted(payload.tensors)} and {sorted(payload.facts)}")
     y = payload.facts.get("y")
     if y is not None and len(y) != len(payload["x"]):
         raise PayloadError(f"{len(payload['x'])} public inputs but {len(y)} labels")
-    return Shown(payload["x"], None if y is None else np.asarray(y))
+    return SharedData(payload["x"], None if y is None else np.asarray(y))
 
 
 def checksum(payload: Payload) -> str:
@@ -37,10 +37,10 @@ def checksum(payload: Payload) -> str:
 class Copies:
     """The public data on a participant's machine: its owner's copy, or what the server sent, kept in a folder."""
 
-    def __init__(self, folder: Path, load: Callable[[int], Shown] | None, limits: Limits) -> None:
+    def __init__(self, folder: Path, load: Callable[[int], SharedData] | None, limits: Limits) -> None:
         self._folder, self._load, self._limits = folder, load, limits
 
-    def find(self, announced: Announcement, seed: int) -> Shown | None:
+    def find(self, announced: Announcement, seed: int) -> SharedData | None:
         """The data, if they are here; and if they are the server's, with their rows in the same order."""
         if self._load is None:
             path = self._path(announced)
@@ -56,7 +56,7 @@ class Copies:
             )
         return shown
 
-    def keep(self, announced: Announcement | None, body: bytes) -> Shown:
+    def keep(self, announced: Announcement | None, body: bytes) -> SharedData:
         """Keeps what the server sent, if it is what it announced."""
         payload = Payload.from_bytes(body, self._limits)
         if announced is None or checksum(payload) != announced.sha256:

@@ -9,7 +9,7 @@ import torch
 from potluck.core.errors import SettingsError
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
-from potluck.federation.admission import Shown
+from potluck.federation.admission import SharedData
 from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
 
@@ -17,7 +17,7 @@ from potluck.flower.protocol import Accepted
 class Remote(Participant):
     """A name and a weight; labels and the kind of its inputs once it has come. Its state is on its own disk."""
 
-    here: ClassVar[bool] = False
+    is_local: ClassVar[bool] = False
 
     def __init__(self, name: str, weight: float, told: Accepted | None, like: Accepted) -> None:
         if not 0 < weight < float("inf"):
@@ -36,9 +36,9 @@ class Remote(Participant):
         self.round = 0
         self.state = {}
         self._learner = None
-        self._given_model = "elsewhere"
+        self._brought_model = "elsewhere"
 
-    def join(self, seed: int, public: Shown | None) -> None:
+    def join(self, seed: int, public: SharedData | None) -> None:
         """It takes its seat where it is."""
         self.seed, self.round = seed, 0
 

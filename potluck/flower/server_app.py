@@ -17,7 +17,7 @@ from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
 from potluck.core.payload import Limits
 from potluck.engines import pick_device
-from potluck.federation.admission import Shown
+from potluck.federation.admission import SharedData
 from potluck.federation.federation import Federation
 from potluck.flower.config import FederationFile, public_key, read_federation
 from potluck.flower.consent import settings_of
@@ -125,7 +125,7 @@ class Table:
         (self.out / "table.txt").write_text(federation.history.table())
         self.post.tell_all(Farewell(rounds=federation.history.rounds).letter(), GOODBYE)
 
-    def _announced(self, shown: Shown | None) -> tuple[Announcement | None, bytes]:
+    def _announced(self, shown: SharedData | None) -> tuple[Announcement | None, bytes]:
         """The public data in words, and as they travel."""
         if shown is None or self.file.public is None:
             return None, b""

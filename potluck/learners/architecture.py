@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
-from potluck.core.model_view import Companion
+from potluck.core.model_view import FrozenModel
 from potluck.core.plan import Plan
 from potluck.core.requests import Job, Predict, Tap
 from potluck.learners.network import Network
@@ -49,7 +49,7 @@ def likeness(job: Job, architectures: Architectures) -> Hashable | None:
         return (
             *shared,
             tuple(job.work.at),
-            tuple(job.work.through),
+            tuple(job.work.submodules),
             len(job.samples),
             _columns({"x": job.samples.x}),
         )
@@ -59,13 +59,13 @@ def likeness(job: Job, architectures: Architectures) -> Hashable | None:
     return (
         *shared,
         work.objectives,
-        work.rule,
-        work.frozen_norms,
+        work.combine_gradients,
+        work.freeze_norm_stats,
         _plan(job.plan),
         _columns(job.samples.columns),
-        _tree(work.given),
+        _tree(work.context),
         _tree(work.mask),
-        tuple(work.draws.items()),
+        tuple(work.noise.items()),
         job.keep_optimizer,
         tuple(sorted(job.learner.remembered(job))),
     )
@@ -146,7 +146,7 @@ def _tree(given: Any) -> Hashable:
 def _leaf(leaf: Any) -> Hashable:
     if isinstance(leaf, Tensor):
         return _spec(leaf)
-    if isinstance(leaf, Companion):
+    if isinstance(leaf, FrozenModel):
         body = None if leaf.module is None else architecture(leaf.module)
         return body, tuple(sorted((name, *map(str, _spec(entry))) for name, entry in leaf.weights.items()))
     return _token(leaf)

@@ -39,7 +39,7 @@ class Estimator(Learner):
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """Cross-entropy stands for 'your own way of learning labels': the only objective an estimator has."""
         assert isinstance(job.work, Fit)
-        if job.work.objectives != (cross_entropy,) or job.work.mask or job.work.rule:
+        if job.work.objectives != (cross_entropy,) or job.work.mask or job.work.combine_gradients:
             raise ModelError(f"{job.owner}: {type(self.model).__name__} cannot be trained with gradients.")
         samples = job.samples
         weights: dict[str, Any] = {}

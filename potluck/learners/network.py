@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from potluck.core.errors import ModelError, nearest
-from potluck.core.model_view import Companion, Net, reached, tapped
+from potluck.core.model_view import FrozenModel, ModelView, reached, tapped
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Fit, Job, Predict, Tap
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.learners.base import Fitted, Learner
-from potluck.learners.schedule import batch_of, course, epoch_means
+from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 
 if TYPE_CHECKING:
     from potluck.core.objectives import Gradients
@@ -115,27 +115,27 @@ class Network(Learner):
         work, module = job.work, self.model.to(device)
         assert isinstance(work, Fit)
         self.check_names(work.mask)
-        set_mode(module, work.frozen_norms)
-        net, parameters = Net(module), self.trainable()
-        given, mask = on_device(work.given, module, device), on_device(work.mask, module, device)
+        set_mode(module, work.freeze_norm_stats)
+        view, parameters = ModelView(module), self.trainable()
+        context, mask = on_device(work.context, module, device), on_device(work.mask, module, device)
         optimizer = self._optimizer(job)
         losses: list[list[Tensor]] = []
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
-            for step in course(len(job.samples), job.plan, job.seed, job.round):
+            for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round):
                 batch = {name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()}
                 batch["x"] = job.plan.inputs(batch["x"], self.dtype)
                 gradients: list[Gradients] = []
                 losses.append([])
                 epochs.append(step.epoch)
                 for objective in work.objectives:
-                    loss = objective(net, batch, given)
+                    loss = objective(view, batch, context)
                     found = torch.autograd.grad(
                         loss, list(parameters.values()), allow_unused=True, materialize_grads=True
                     )
                     gradients.append(dict(zip(parameters, found, strict=True)))
                     losses[-1].append(loss.detach())
-                combined = work.rule(gradients, given) if work.rule else add_up(gradients)
+                combined = work.combine_gradients(gradients, context) if work.combine_gradients else add_up(gradients)
                 self._step(optimizer, combined, mask, job.plan, step.lr)
         if job.keep_optimizer:
             self.remember(job.plan, self._memory(optimizer))
@@ -171,12 +171,12 @@ class Network(Learner):
         self.optimizer_state, self._optimizer_kind = state["optimizer"], state["kind"]
 
     def _forward(self, job: Job, device: torch.device) -> Iterator[Tensor]:
-        net = Net(self.model.to(device).eval())
+        net = ModelView(self.model.to(device).eval())
         with torch.no_grad():
             for start in range(0, len(job.samples), EVALUATION_BATCH):
                 x = job.samples.x[start : start + EVALUATION_BATCH].to(device)
-                if isinstance(job.work, Tap) and job.work.through:
-                    yield net.part(job.work.through, x)
+                if isinstance(job.work, Tap) and job.work.submodules:
+                    yield net.part(job.work.submodules, x)
                 else:
                     yield net(job.plan.inputs(x, self.dtype)).cpu()
 
@@ -214,8 +214,8 @@ class Network(Learner):
         before = {name: parameters[name].detach().clone() for name in mask}
         for name, parameter in parameters.items():
             parameter.grad = gradients[name] * mask[name] if name in mask else gradients[name]
-        if plan.clip is not None:
-            nn.utils.clip_grad_norm_(list(parameters.values()), plan.clip)
+        if plan.max_grad_norm is not None:
+            nn.utils.clip_grad_norm_(list(parameters.values()), plan.max_grad_norm)
         for group in optimizer.param_groups:
             group["lr"] = lr
         optimizer.step()
@@ -237,33 +237,33 @@ def add_up(gradients: list[Gradients]) -> Gradients:
     return {name: torch.stack([found[name] for found in gradients]).sum(dim=0) for name in gradients[0]}
 
 
-def set_mode(module: nn.Module, frozen_norms: bool) -> None:
+def set_mode(module: nn.Module, freeze_norm_stats: bool) -> None:
     """Training mode, but for normalisation layers that are to keep their statistics."""
     module.train()
-    if frozen_norms:
+    if freeze_norm_stats:
         for layer in module.modules():
             if isinstance(layer, NORMS):
                 layer.eval()
 
 
-def frozen(companion: Companion, own: nn.Module) -> nn.Module:
-    """The skeleton a companion's weights are put into: evaluation mode, nothing to train."""
-    module = copy.deepcopy(companion.module or own).requires_grad_(False)
-    if missing := sorted(set(module.state_dict()) - set(companion.weights)):
-        raise ModelError(f"A companion needs every weight and buffer of its model; {missing[0]!r} is missing.")
+def skeleton(frozen_model: FrozenModel, own: nn.Module) -> nn.Module:
+    """The skeleton a frozen_model's weights are put into: evaluation mode, nothing to train."""
+    module = copy.deepcopy(frozen_model.module or own).requires_grad_(False)
+    if missing := sorted(set(module.state_dict()) - set(frozen_model.weights)):
+        raise ModelError(f"A frozen model needs every weight and buffer of its model; {missing[0]!r} is missing.")
     return module.eval()
 
 
-def on_device(given: Any, own: nn.Module, device: torch.device) -> Any:
-    """What a participant was given, moved to the device, companions ready to be called."""
+def on_device(context: Any, own: nn.Module, device: torch.device) -> Any:
+    """A context moved to the device, its frozen models ready to be called."""
 
     def move(leaf: Any) -> Any:
-        if isinstance(leaf, Companion):
+        if isinstance(leaf, FrozenModel):
             weights = {name: entry.to(device) for name, entry in leaf.weights.items()}
-            return Net(frozen(leaf, own), weights)
+            return ModelView(skeleton(leaf, own), weights)
         return leaf.to(device) if isinstance(leaf, Tensor) else leaf
 
-    return tree_map(move, dict(given))
+    return tree_map(move, dict(context))
 
 
 def make_optimizer(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -27,7 +27,7 @@ class Step:
     lr: float
 
 
-def course(samples: int, plan: Plan, seed: int, round: int) -> Iterator[Step]:
+def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[Step]:
     """All steps of a training."""
     cuts = list(range(plan.batch_size, samples, plan.batch_size))
     if cuts and samples - cuts[-1] == 1:
@@ -47,7 +47,7 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
     batch = {name: column.index_select(0, rows) for name, column in job.samples.columns.items()}
     if job.plan.augment is not None:
         batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
-    for name, shape in job.work.draws.items():
+    for name, shape in job.work.noise.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)
     return batch

@@ -1,4 +1,4 @@
-"""What stands where in a network, found by looking and by running it once: convolutions, draft points, parts."""
+"""What stands where in a network, found by looking and by running it once: convolutions, draft points, stages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from potluck.core.errors import ModelError, SettingsError
-from potluck.core.model_view import Net, submodule
+from potluck.core.model_view import ModelView, submodule
 from potluck.core.randomness import seeded
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
@@ -26,7 +26,7 @@ _NAME_THEM = 'name them: stages={"extractor": […], "intermediate": […], "cla
 
 
 @dataclass(frozen=True)
-class Parts:
+class Stages:
     """A network in three (FedIN, section 4): paths of submodules that, run one after the other, are the whole."""
 
     extractor: tuple[str, ...]
@@ -70,7 +70,7 @@ def draft_point(module: nn.Module, convolution: str, example: Tensor) -> str:
     return next((path for path, (read, then) in seen.items() if read is made and then == version), convolution)
 
 
-def parts(module: nn.Module, example: Tensor, stages: Mapping[str, Sequence[str]] | None = None) -> Parts:
+def find_stages(module: nn.Module, example: Tensor, stages: Mapping[str, Sequence[str]] | None = None) -> Stages:
     """A network's extractor, intermediate layers and classifier (FedIN), found or as named in ``stages``.
 
     The steps are the module's children in definition order; a child that holds every convolution is a wrapper, and
@@ -83,26 +83,26 @@ def parts(module: nn.Module, example: Tensor, stages: Mapping[str, Sequence[str]
     expected = _run(module, example)
     try:
         with _evaluating(module):
-            output = Net(module).part(found.whole, example)
+            output = ModelView(module).part(found.whole, example)
         same = output.shape == expected.shape and torch.allclose(output, expected, rtol=1e-4, atol=1e-5)
     except _CANNOT_RUN:
         same = False
     if not same:
         raise ModelError(
-            f"{_kind(module)} is not its parts in a row: {', '.join(found.whole)} do not give its output. Make modules "
-            f"(nn.Flatten, nn.ReLU, …) of the steps that its forward takes by itself, or {_NAME_THEM}."
+            f"{_kind(module)} is not its stages in a row: {', '.join(found.whole)} do not give its output. Make "
+            f"modules (nn.Flatten, nn.ReLU, …) of the steps that its forward takes by itself, or {_NAME_THEM}."
         )
     return found
 
 
-def _named(stages: Mapping[str, Sequence[str]]) -> Parts:
-    expected = [field.name for field in fields(Parts)]
+def _named(stages: Mapping[str, Sequence[str]]) -> Stages:
+    expected = [field.name for field in fields(Stages)]
     if sorted(stages) != sorted(expected) or not all(stages.values()):
         raise SettingsError(f"stages = {dict(stages)!r}; expected layers for each of {', '.join(expected)}.")
-    return Parts(**{name: (paths,) if isinstance(paths, str) else tuple(paths) for name, paths in stages.items()})
+    return Stages(**{name: (paths,) if isinstance(paths, str) else tuple(paths) for name, paths in stages.items()})
 
 
-def _found(module: nn.Module) -> Parts:
+def _found(module: nn.Module) -> Stages:
     inner = convolutions(module, count_shortcuts=True)
     steps = _steps(module, {layer: path for path, layer in module.named_modules()}, inner)
     layers = [submodule(module, step) for step in steps]
@@ -126,7 +126,7 @@ def _found(module: nn.Module) -> Parts:
             f"{_kind(module)} has no classifier: looked for a Linear layer after the last convolution, in "
             f"{', '.join(steps[last:])}. If there is one, {_NAME_THEM}."
         )
-    return Parts(tuple(steps[:stage]), tuple(steps[stage : head[0]]), tuple(steps[head[0] :]))
+    return Stages(tuple(steps[:stage]), tuple(steps[stage : head[0]]), tuple(steps[head[0] :]))
 
 
 def _steps(module: nn.Module, paths: Mapping[nn.Module, str], inner: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
     return tuple(p.reshape(-1, *[1] * (len(shape) - 1 - dimension)) for dimension, p in enumerate(positions))
 
 
-class WindowMean:
+class MaskedMean:
     """A running mean over one tensor: contributions are merged as they come, at most a few of them wait.
 
     Sums are in float64, so that the order of the contributions makes no difference that shows. Weights are kept as

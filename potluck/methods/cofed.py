@@ -13,12 +13,12 @@ from pydantic import Field
 from torch import Tensor
 
 from potluck.core.labels import UNLABELLED, union
-from potluck.core.payload import Form, Like, Payload
+from potluck.core.payload import Payload, Schema, TensorSpec
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, Each, Server
+from potluck.federation.server import Answers, LazyReplies, Server
 
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
@@ -60,20 +60,20 @@ class CoFED(Method):
         both = Samples.concat([Samples({"x": me.data.x, "y": me.data.y}), received])
         if self.class_weighted:
             both = both.with_targets(weight=inverse_frequency(both.y))
-        plan = me.plan.but(batch_size=self.update_batch_size, epochs=self.update_epochs)
+        plan = me.plan.replace(batch_size=self.update_batch_size, epochs=self.update_epochs)
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}
 
-    @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Notes who knows which classes (eq. 15 and 16)."""
         server.state.setdefault("labels", {}).update({sender: payload.facts["labels"] for sender, payload in answers})
         return Payload()
 
     @exchange(
-        lambda self, server, sender: Form(
+        lambda self, server, sender: Schema(
             {
-                "votes": Like(
+                "votes": TensorSpec(
                     (server.public_size,), torch.int32, low=UNLABELLED, high=len(server.state["labels"][sender]) - 1
                 )
             }
@@ -90,11 +90,11 @@ class CoFED(Method):
         voters = []
         for sender, payload in answers:
             voted = (payload["votes"] != UNLABELLED).nonzero().squeeze(1)
-            agreed[voted, columns[sender][payload["votes"][voted].long()]] += server.credibility[sender]
-            entitled[columns[sender]] += server.credibility[sender]
+            agreed[voted, columns[sender][payload["votes"][voted].long()]] += server.participant_weights[sender]
+            entitled[columns[sender]] += server.participant_weights[sender]
             voters.append(sender)
         given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE
-        return Each(voters, lambda name: pseudolabels(given[:, columns[name]]))
+        return LazyReplies(voters, lambda name: pseudolabels(given[:, columns[name]]))
 
 
 def votes(probabilities: Tensor, margin: float) -> Tensor:

@@ -16,17 +16,17 @@ from torch import Tensor
 
 from potluck.core.errors import ModelError, PayloadError
 from potluck.core.labels import one_space
-from potluck.core.model_view import Net
-from potluck.core.objectives import Given
-from potluck.core.payload import Form, Like, Limits, Payload
+from potluck.core.model_view import ModelView
+from potluck.core.objectives import Context
+from potluck.core.payload import Limits, Payload, Schema, TensorSpec
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Batch, Samples
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, Each, Server
+from potluck.federation.server import Answers, LazyReplies, Server
 from potluck.learners.structure import convolutions, draft_point
-from potluck.methods.averaging import WindowMean
+from potluck.methods.averaging import MaskedMean
 from potluck.methods.feature_alignment import aligned, maps
 
 LOGITS, WHOLE = "logits", ""
@@ -50,7 +50,7 @@ class DraftFed(Method):
     convolutions count in a network's depth. ``frozen_norms``: BatchNorm keeps the statistics of one's own data.
     """
 
-    needs = Needs(layers=True, convolutions=True, public="inputs", one_label_space=True)
+    needs = Needs(torch_module=True, convolutions=True, public="inputs", one_label_space=True)
     sends: ClassVar[Mapping[str, str]] = {
         "depths": "how many convolutions its network has, and the labels it tells apart, once",
         "shapes": "the shapes of what some of its convolutions put out, once",
@@ -96,13 +96,13 @@ class DraftFed(Method):
         places: dict[str, str] = me.state["places"] | ({LOGITS: WHOLE} if self.lambda3 else {})
         targets = yield Exchange("drafts", Payload((yield from self._drafts(me, places))))
         weights = self._weights(me.state["depth"])
-        plan = me.plan.but(epochs=self.draft_epochs, batch_size=self.draft_batch_size, lr=self.draft_lr)
+        plan = me.plan.replace(epochs=self.draft_epochs, batch_size=self.draft_batch_size, lr=self.draft_lr)
         yield Fit(
             draft_loss,
             on=self._shared(me).with_targets(targets.tensors),
-            given={"weights": weights, "places": {name: places[name] for name in weights}},
+            context={"weights": weights, "places": {name: places[name] for name in weights}},
             plan=plan.model_copy(update={"augment": None}),
-            frozen_norms=self.frozen_norms,
+            freeze_norm_stats=self.frozen_norms,
         )
         yield Fit()
         return None
@@ -130,7 +130,7 @@ class DraftFed(Method):
         lasts = [other for other in depths if other <= depth] if self.lambda2 else []
         return sorted({*first, *lasts})
 
-    @exchange(lambda self, server, sender: Form(facts={"depth": Depth, "labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"depth": Depth, "labels": list[str | int]}))
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Tells each which convolutions to show, once it is known how deep everyone is."""
         told = {sender: payload.facts for sender, payload in answers}
@@ -138,13 +138,13 @@ class DraftFed(Method):
         depths = {sender: facts["depth"] for sender, facts in told.items()}
         shown = {sender: self._shown(depth, depths.values()) for sender, depth in depths.items()}
         server.state.update(depths=depths, shown=shown, labels=labels)
-        return Each(shown, lambda sender: Payload(facts={"shown": shown[sender]}))
+        return LazyReplies(shown, lambda sender: Payload(facts={"shown": shown[sender]}))
 
-    def _shapes_form(self, server: Server, sender: str) -> Form:
-        shape = Like((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
+    def _shapes_schema(self, server: Server, sender: str) -> Schema:
+        shape = TensorSpec((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
         return ShapesForm({"shapes": shape}, samples=self._rows(server))
 
-    @exchange(_shapes_form)
+    @exchange(_shapes_schema)
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Notes the shape of everything that each will show."""
         shapes: dict[str, dict[str, list[int]]] = {}
@@ -157,8 +157,8 @@ class DraftFed(Method):
         return Payload()
 
     @exchange(
-        lambda self, server, sender: Form(
-            {name: Like((self._rows(server), *shape)) for name, shape in server.state["shapes"][sender].items()}
+        lambda self, server, sender: Schema(
+            {name: TensorSpec((self._rows(server), *shape)) for name, shape in server.state["shapes"][sender].items()}
         )
     )
     def drafts(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
@@ -172,7 +172,7 @@ class DraftFed(Method):
             for name, shapes in server.state["shapes"].items()
         }
         rows, senders = self._rows(server), []
-        means = {key: WindowMean((rows, *key[1:])) for keys in wanted.values() for key in keys}
+        means = {key: MaskedMean((rows, *key[1:])) for keys in wanted.values() for key in keys}
         for sender, payload in answers:
             senders.append(sender)
             for (name, *shape), mean in means.items():
@@ -180,7 +180,7 @@ class DraftFed(Method):
                     mean.add(aligned(payload[name], shape, pad=self.pad_norm == "n"))
         keys = {key for sender in senders for key in wanted[sender]}
         targets = {key: means[key].result(torch.zeros(rows, *key[1:])) for key in keys}
-        return Each(senders, lambda sender: Payload({key[0]: targets[key] for key in wanted[sender]}))
+        return LazyReplies(senders, lambda sender: Payload({key[0]: targets[key] for key in wanted[sender]}))
 
     def _rows(self, server: Server) -> int:
         return min(self.samples, server.public_size)
@@ -200,21 +200,21 @@ def draft_place(me: Participant, convolution: str) -> str:
         raise ModelError(f"{me.name}: {error}") from error
 
 
-def draft_loss(net: Net, batch: Batch, given: Given) -> Tensor:
+def draft_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """Eq. 3: the weighted sum of mean squared errors (feature maps) and the cross-entropy (logits) to the targets."""
-    logits, taken = net.taps(batch["x"], at=[place for place in given["places"].values() if place != WHOLE])
+    logits, taken = model.taps(batch["x"], at=[place for place in context["places"].values() if place != WHOLE])
 
     def loss(name: str) -> Tensor:
         target = batch[name].to(logits.dtype)
         if name == LOGITS:
             return F.cross_entropy(logits, target.softmax(dim=-1))
-        return F.mse_loss(maps(taken[given["places"][name]]), target)
+        return F.mse_loss(maps(taken[context["places"][name]]), target)
 
-    return torch.stack([weight * loss(name) for name, weight in given["weights"].items()]).sum()
+    return torch.stack([weight * loss(name) for name, weight in context["weights"].items()]).sum()
 
 
 @dataclass(frozen=True)
-class ShapesForm(Form):
+class ShapesForm(Schema):
     """Shapes of drafts that the server may make room for: with that many samples they fit into a payload."""
 
     samples: int = 1

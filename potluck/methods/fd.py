@@ -13,7 +13,7 @@ from pydantic import Field
 
 from potluck.core.labels import one_space
 from potluck.core.objectives import hard_and_soft
-from potluck.core.payload import Form, Like, Payload
+from potluck.core.payload import Payload, Schema, TensorSpec
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
 from potluck.federation.method import Method, Needs, Replies, ServerSteps, Steps, exchange
@@ -21,9 +21,9 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 
 
-def probabilities_form(method: Method, server: Server, sender: str) -> Form:
+def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
     """A row of probabilities for each public sample."""
-    return Form({"probabilities": Like((server.public_size, len(server.state["labels"])), low=0, high=1)})
+    return Schema({"probabilities": TensorSpec((server.public_size, len(server.state["labels"])), low=0, high=1)})
 
 
 class FD(Method):
@@ -34,7 +34,7 @@ class FD(Method):
     participant's plan. Public data without labels drops the hard-label term.
     """
 
-    needs = Needs(layers=True, public="inputs", one_label_space=True)
+    needs = Needs(torch_module=True, public="inputs", one_label_space=True)
 
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
@@ -67,15 +67,15 @@ class FD(Method):
             sets.append(public)
         if soft is not None:
             sets.append(public.inputs().with_targets(soft=soft))
-        plan = me.plan.but(epochs=self.first_epochs if soft is None else self.epochs)
+        plan = me.plan.replace(epochs=self.first_epochs if soft is None else self.epochs)
         return Fit(
             hard_and_soft,
             on=Samples.concat(sets),
-            given={"temperature": self.temperature},
-            plan=plan if soft is None else plan.but(lr=self.distill_lr),
+            context={"temperature": self.temperature},
+            plan=plan if soft is None else plan.replace(lr=self.distill_lr),
         )
 
-    @exchange(lambda self, server, sender: Form(facts={"labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all mean the same by a column of probabilities."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}
@@ -83,7 +83,7 @@ class FD(Method):
         server.state["labels"] = one_space({**told, **known})
         return Payload()
 
-    @exchange(probabilities_form)
+    @exchange(probabilities_schema)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Eq. 3: the mean of all answers, each counting the same."""
         count, total = 0, torch.zeros((), dtype=torch.float64)

@@ -10,7 +10,7 @@ from potluck.core.requests import Exchange, Fit
 from potluck.federation.method import Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.weight_sharing import Merge, WeightSharing, form_of
+from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 
 
 class FedAvg(WeightSharing):
@@ -20,13 +20,13 @@ class FedAvg(WeightSharing):
     Optimizers start anew each round. A participant that sat out fetches the global model first.
     """
 
-    needs = Needs(layers=True, same_architecture=True, one_label_space=True)
+    needs = Needs(torch_module=True, same_architecture=True, one_label_space=True)
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "whole"
     weighting: Literal["samples", "uniform"] = "samples"
 
     def requires(self) -> Needs:
-        return self.needs if self.aggregation == "whole" else Needs(layers=True, one_label_space=True)
+        return self.needs if self.aggregation == "whole" else Needs(torch_module=True, one_label_space=True)
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)
@@ -39,7 +39,7 @@ class FedAvg(WeightSharing):
         """The local training: what most of FedAvg's relatives change."""
         return Fit()
 
-    @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender]))
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """w ← Σ (n_k / n) w_k, over those who took part."""
         merge, senders = Merge(self, server), []

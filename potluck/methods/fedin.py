@@ -14,16 +14,16 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from potluck.core.model_view import Net
-from potluck.core.objectives import Given, Gradients
-from potluck.core.payload import Form, Like, Payload
+from potluck.core.model_view import ModelView
+from potluck.core.objectives import Context, Gradients
+from potluck.core.payload import Payload, Schema, TensorSpec
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Batch, Samples
 from potluck.federation.method import Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.weight_sharing import Merge, WeightSharing, form_of
+from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 
 IN, OUT = "features/in", "features/out"
 """The names under which the pairs (s_in, s_out) travel beside the weights."""
@@ -44,7 +44,7 @@ class FedIN(WeightSharing):
     Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.
     """
 
-    needs = Needs(layers=True, parts=True, one_label_space=True)
+    needs = Needs(torch_module=True, stages=True, one_label_space=True)
     sends: ClassVar[Mapping[str, str]] = {
         **WeightSharing.sends,
         "shapes": "the shapes of what enters and leaves its intermediate layers, once",
@@ -62,10 +62,10 @@ class FedIN(WeightSharing):
     statistics: Literal["local and received", "local"] = "local and received"
 
     def join(self, me: Participant) -> Steps:
-        parts = me.parts
+        stages = me.stages
         yield from super().join(me)
-        taken = yield Tap(me.data.take(torch.arange(1)), at=[parts.extractor[-1], parts.intermediate[-1]])
-        shapes = [list(taken[parts.extractor[-1]].shape[1:]), list(taken[parts.intermediate[-1]].shape[1:])]
+        taken = yield Tap(me.data.take(torch.arange(1)), at=[stages.extractor[-1], stages.intermediate[-1]])
+        shapes = [list(taken[stages.extractor[-1]].shape[1:]), list(taken[stages.intermediate[-1]].shape[1:])]
         yield Exchange("shapes", Payload(facts={"shapes": shapes}))
         me.state["shapes"] = shapes
         return None
@@ -79,9 +79,13 @@ class FedIN(WeightSharing):
 
     def training(self, me: Participant) -> Fit:
         """The local training, and from the second round on IN training with it."""
-        parts, features = me.parts, me.state.get("features")
-        given = {
-            "parts": {"extractor": parts.extractor, "intermediate": parts.intermediate, "classifier": parts.classifier},
+        stages, features = me.stages, me.state.get("features")
+        context = {
+            "stages": {
+                "extractor": stages.extractor,
+                "intermediate": stages.intermediate,
+                "classifier": stages.classifier,
+            },
             "received": _row(me.network.trainable()).detach(),
             "proximal": self.proximal,
             "noise": self.noise,
@@ -91,22 +95,22 @@ class FedIN(WeightSharing):
         shapes = me.state["shapes"]
         draws = {"noise in": tuple(shapes[0]), "noise out": tuple(shapes[1])} if self.noise else {}
         if features is None:
-            return Fit(local, given=given, draws=draws)
+            return Fit(local, context=context, noise=draws)
         if self.alleviation == "simplified":
-            return Fit(simplified, given=given, draws=draws)
+            return Fit(simplified, context=context, noise=draws)
         rule = exact if self.alleviation == "exact" else None
-        return Fit([local, intermediate], given=given, draws=draws, rule=rule)
+        return Fit([local, intermediate], context=context, noise=draws, combine_gradients=rule)
 
     def _pairs(self, me: Participant) -> Generator[Request, Any, dict[str, Tensor]]:
         """One batch of own samples as (s_in, s_out), noised as in the forward pass (eq. 4 and 5, section 4.3)."""
         if not self.intermediate:
             return {}
-        draw, parts = me.generator("pairs"), me.parts
+        draw, stages = me.generator("pairs"), me.stages
         rows = torch.randperm(len(me.data), generator=draw)[: self.pairs]
-        entering, leaving = parts.extractor[-1], parts.intermediate[-1]
+        entering, leaving = stages.extractor[-1], stages.intermediate[-1]
         inner = (yield Tap(me.data.take(rows).inputs(), at=[entering]))[entering]
         inner = _noised(inner, torch.randn(inner.shape, generator=draw, dtype=inner.dtype), self.noise)
-        outer = (yield Tap(Samples({"x": inner}), at=[leaving], through=parts.intermediate))[leaving]
+        outer = (yield Tap(Samples({"x": inner}), at=[leaving], submodules=stages.intermediate))[leaving]
         outer = _noised(outer, torch.randn(outer.shape, generator=draw, dtype=outer.dtype), self.noise)
         return {IN: inner.float(), OUT: outer.float()}
 
@@ -117,7 +121,7 @@ class FedIN(WeightSharing):
             dtype = me.network.dtype
             me.state["features"] = {"s_in": reply[IN].to(dtype), "s_out": reply[OUT].to(dtype)}
 
-    @exchange(lambda self, server, sender: Form(facts={"shapes": Shapes}))
+    @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}))
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Notes what shape each one's features have; only those of one shape learn from each other's."""
         server.state.setdefault("shapes", {}).update({sender: payload.facts["shapes"] for sender, payload in answers})
@@ -125,7 +129,7 @@ class FedIN(WeightSharing):
         return Payload()
 
     @exchange(
-        lambda self, server, sender: form_of(server.state["layouts"][sender], more=self.pair_form(server, sender))
+        lambda self, server, sender: schema_of(server.state["layouts"][sender], more=self.pair_schema(server, sender))
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that came up."""
@@ -144,11 +148,11 @@ class FedIN(WeightSharing):
         pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})
         return Payload({**self.entries(server, sender), **pairs})
 
-    def pair_form(self, server: Server, sender: str) -> dict[str, Like]:
+    def pair_schema(self, server: Server, sender: str) -> dict[str, TensorSpec]:
         if not self.intermediate:
             return {}
         entering, leaving = server.state["shapes"][sender]
-        return {IN: Like((None, *entering)), OUT: Like((None, *leaving))}
+        return {IN: TensorSpec((None, *entering)), OUT: TensorSpec((None, *leaving))}
 
 
 class Drawn:
@@ -172,36 +176,36 @@ class Drawn:
         return {shape: {IN: inner, OUT: outer} for shape, (_, inner, outer) in self._kept.items()}
 
 
-def local(net: Net, batch: Batch, given: Given) -> Tensor:
+def local(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """Eq. 3: cross-entropy, and how far the weights have gone from those received."""
-    parts = given["parts"]
-    if given["noise"]:
-        inner = net.part(parts["extractor"], batch["x"])
-        outer = net.part(parts["intermediate"], _noised(inner, batch["noise in"], given["noise"]))
-        logits = net.part(parts["classifier"], _noised(outer, batch["noise out"], given["noise"]))
+    stages = context["stages"]
+    if context["noise"]:
+        inner = model.part(stages["extractor"], batch["x"])
+        outer = model.part(stages["intermediate"], _noised(inner, batch["noise in"], context["noise"]))
+        logits = model.part(stages["classifier"], _noised(outer, batch["noise out"], context["noise"]))
     else:
-        logits = net(batch["x"])
+        logits = model(batch["x"])
     loss = F.cross_entropy(logits, batch["y"])
-    if given["proximal"]:
-        loss = loss + given["proximal"] * ((_row(net.parameters) - given["received"]) ** 2).sum()
+    if context["proximal"]:
+        loss = loss + context["proximal"] * ((_row(model.parameters) - context["received"]) ** 2).sum()
     return loss
 
 
-def intermediate(net: Net, batch: Batch, given: Given) -> Tensor:
+def intermediate(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """Eq. 7: what the intermediate layers make of the received inputs should be the received outputs."""
-    found = net.part(given["parts"]["intermediate"], given["s_in"], running=given["received counts"])
-    return F.mse_loss(found, given["s_out"])
+    found = model.part(context["stages"]["intermediate"], context["s_in"], running=context["received counts"])
+    return F.mse_loss(found, context["s_out"])
 
 
-def simplified(net: Net, batch: Batch, given: Given) -> Tensor:
+def simplified(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """Eq. 13: Z = G_IN + ½ G_local, which is the gradient of this loss, since G_IN is zero elsewhere."""
-    return intermediate(net, batch, given) + 0.5 * local(net, batch, given)
+    return intermediate(model, batch, context) + 0.5 * local(model, batch, context)
 
 
-def exact(gradients: list[Gradients], given: Given) -> Gradients:
+def exact(gradients: list[Gradients], context: Context) -> Gradients:
     """Eq. 12, for each tensor of the intermediate layers; extractor and classifier take the local gradient."""
     own, theirs = gradients
-    inner = tuple(f"{path}." for path in given["parts"]["intermediate"])
+    inner = tuple(f"{path}." for path in context["stages"]["intermediate"])
     return {name: _aligned(theirs[name], own[name]) if name.startswith(inner) else own[name] for name in own}
 
 

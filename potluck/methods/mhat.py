@@ -10,15 +10,15 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from potluck.core.labels import UNLABELLED
-from potluck.core.model_view import Net
-from potluck.core.objectives import Given, hard_and_soft
+from potluck.core.model_view import ModelView
+from potluck.core.objectives import Context, hard_and_soft
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Predict
 from potluck.core.samples import Batch, Samples
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server
-from potluck.methods.fd import FD, probabilities_form
+from potluck.methods.fd import FD, probabilities_schema
 from potluck.models import MODELS
 
 
@@ -46,9 +46,9 @@ class MHAT(FD):
     @classmethod
     def _rest_as_by_default(cls, plan: Any) -> Any:
         """A few settings of the server's plan leave its other defaults as they are."""
-        return cls.model_fields["server_plan"].default.but(**plan) if isinstance(plan, dict) else plan
+        return cls.model_fields["server_plan"].default.replace(**plan) if isinstance(plan, dict) else plan
 
-    @exchange(probabilities_form)
+    @exchange(probabilities_schema)
     def probabilities(self, server: Server, answers: Answers) -> ServerSteps:
         """Algorithm 3: train on D ∪ every (X, Ȳ_k) (eq. 6), then answer with the trained model's soft labels."""
         public = server.public
@@ -67,7 +67,7 @@ class MHAT(FD):
         yield Fit(
             hard_and_soft if copied else looked_up,
             on=Samples.concat(sets),
-            given={"temperature": self.temperature} | ({} if copied else {"public": public.x, "plan": plan}),
+            context={"temperature": self.temperature} | ({} if copied else {"public": public.x, "plan": plan}),
             plan=plan if copied else plan.model_copy(update={"transform": None}),
             learner=learner,
         )
@@ -75,8 +75,8 @@ class MHAT(FD):
         return Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
 
 
-def looked_up(net: Net, batch: Batch, given: Given) -> Tensor:
+def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """``hard_and_soft`` of public samples that are known by their place."""
-    dtype = next(iter(net.parameters.values())).dtype
-    x = given["plan"].inputs(given["public"][batch["x"]], dtype)
-    return hard_and_soft(net, {**batch, "x": x}, given)
+    dtype = next(iter(model.parameters.values())).dtype
+    x = context["plan"].inputs(context["public"][batch["x"]], dtype)
+    return hard_and_soft(model, {**batch, "x": x}, context)

@@ -14,14 +14,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.core.errors import MisfitError, PayloadError, SettingsError, nearest
-from potluck.core.payload import Form, Like, Payload, dtype_named
+from potluck.core.errors import PayloadError, RequirementsError, SettingsError, nearest
+from potluck.core.payload import Payload, Schema, TensorSpec, dtype_named
 from potluck.core.requests import Exchange, Fit
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, Each, Server
+from potluck.federation.server import Answers, LazyReplies, Server
 from potluck.learners.structure import convolutions
-from potluck.methods.averaging import WindowMean, window
+from potluck.methods.averaging import MaskedMean, window
 
 LARGEST = 2**28
 """How many values the global model may have: nobody can make the server hold more."""
@@ -43,7 +43,7 @@ class PerHeFed(Method):
     classifier stay local. Who sat out goes on from its own model: what it missed comes with its next exchange.
     """
 
-    needs = Needs(layers=True, convolutions=True)
+    needs = Needs(torch_module=True, convolutions=True)
     keep_optimizer: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
         "structure": "the shapes of the convolutions it shares, and which of their filters, once",
@@ -108,10 +108,10 @@ class PerHeFed(Method):
         layers = zip_longest(*(payload["shapes"].tolist() for payload in told.values()))
         sizes = [[max(lengths) for lengths in zip(*filter(None, shapes), strict=True)] for shapes in layers]
         if _values(torch.tensor(sizes)) > LARGEST:
-            raise MisfitError(f"The global model's layers would be {sizes}; expected at most {LARGEST:,} values.")
+            raise RequirementsError(f"The global model's layers would be {sizes}; expected at most {LARGEST:,} values.")
         for name in {*self.choices, *(self.offsets if isinstance(self.offsets, dict) else ())}:
-            if name not in server.credibility:
-                raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.credibility)}")
+            if name not in server.participant_weights:
+                raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.participant_weights)}")
         dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
         server.state["relations"] = {sender: self._relation(server, sender, told[sender], sizes) for sender in told}
         server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
@@ -128,27 +128,27 @@ class PerHeFed(Method):
         elif self.offsets != "zero":
             offsets = self.offsets.get(sender, offsets)
         if len(offsets) != len(room) or any(offset > most for offset, most in zip(offsets, room, strict=True)):
-            raise MisfitError(f"{sender} has offsets {offsets}; its shared layers leave room for at most {room}.")
+            raise RequirementsError(f"{sender} has offsets {offsets}; its shared layers leave room for at most {room}.")
         masks = torch.split(told["filters"], [shape[0] for shape in shapes])
         filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, offsets, strict=True)]
         layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
         return {"dtype": told.facts["dtype"], "layers": layers}
 
-    @exchange(lambda self, server, sender: _form(server.state["relations"][sender]))
+    @exchange(lambda self, server, sender: _schema(server.state["relations"][sender]))
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
         relations, old = server.state["relations"], server.state["global"]
-        means, senders = [WindowMean(layer.shape) for layer in old], []
+        means, senders = [MaskedMean(layer.shape) for layer in old], []
         for sender, payload in answers:
             layers = zip(relations[sender]["layers"], payload.facts["nonzero"], strict=True)
             for k, ((filters, _), nonzero) in enumerate(layers):
-                means[k].add(payload[str(k)], nonzero * server.credibility[sender], [filters, 0, 0, 0])
+                means[k].add(payload[str(k)], nonzero * server.participant_weights[sender], [filters, 0, 0, 0])
             senders.append(sender)
         new = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
-        return Each(senders, lambda sender: _pruned(new, relations[sender]))
+        return LazyReplies(senders, lambda sender: _pruned(new, relations[sender]))
 
 
-class Structure(Form):
+class Structure(Schema):
     """What a participant may tell of its sub-model: whole, not empty, and not too large."""
 
     def check(self, payload: Payload) -> None:
@@ -162,13 +162,13 @@ class Structure(Form):
             raise PayloadError("it shares a layer without any of its filters")
 
 
-STRUCTURE: Form = Structure(
-    {"shapes": Like((None, 4), torch.int32, low=1, high=2**16), "filters": Like((None,), torch.bool)},
+STRUCTURE: Schema = Structure(
+    {"shapes": TensorSpec((None, 4), torch.int32, low=1, high=2**16), "filters": TensorSpec((None,), torch.bool)},
     {"dtype": Literal["float32", "float64", "float16", "bfloat16"]},
 )
 
 
-class SubModel(Form):
+class SubModel(Schema):
     """Just the filters told of at joining, and of no layer more non-zero values than it has."""
 
     def check(self, payload: Payload) -> None:
@@ -179,9 +179,9 @@ class SubModel(Form):
             raise PayloadError(f"fact 'nonzero' is {counts}; expected one number for each layer, at most {sizes}")
 
 
-def _form(relation: Relation) -> Form:
+def _schema(relation: Relation) -> Schema:
     dtype = dtype_named(relation["dtype"])
-    layers = {str(k): Like(tuple(shape), dtype) for k, (_, shape) in enumerate(relation["layers"])}
+    layers = {str(k): TensorSpec(tuple(shape), dtype) for k, (_, shape) in enumerate(relation["layers"])}
     return SubModel(layers, {"nonzero": Numbers})
 
 

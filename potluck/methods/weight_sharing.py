@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
 
-from potluck.core.errors import MisfitError
-from potluck.core.payload import Form, Like, Payload, dtype_named
+from potluck.core.errors import RequirementsError
+from potluck.core.payload import Payload, Schema, TensorSpec, dtype_named
 from potluck.core.requests import Exchange, Request
 from potluck.federation.method import Method, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, Each, Server
-from potluck.methods.averaging import WindowMean
+from potluck.federation.server import Answers, LazyReplies, Server
+from potluck.methods.averaging import MaskedMean
 
 
 def _entry(told: list[str | int]) -> list[str | int]:
@@ -95,7 +95,7 @@ class WeightSharing(Method):
             known[id(layout)] = (layout, {name: self.key(layout, name) for name in layout})
         return known[id(layout)][1]
 
-    @exchange(lambda self, server, sender: Form(facts={"samples": PositiveInt, "layout": Layout}))
+    @exchange(lambda self, server, sender: Schema(facts={"samples": PositiveInt, "layout": Layout}))
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Notes how much data and which entries each has, and asks one owner of each for its first values."""
         layouts = Layouts(server.state.get("layouts"))  # of those who joined before, if any
@@ -108,7 +108,7 @@ class WeightSharing(Method):
         if self.aggregation == "whole":
             odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
             if odd:
-                raise MisfitError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
+                raise RequirementsError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
         server.state.setdefault("samples", {}).update(samples)
         server.state["layouts"] = layouts.told
         send: dict[str, list[str]] = {}
@@ -118,9 +118,9 @@ class WeightSharing(Method):
             send[sender] = [name for name, key in keys.items() if key not in seen]
             seen.update(keys.values())
         server.state["send"] = send
-        return Each(send, lambda sender: Payload(facts={"send": send[sender]}))
+        return LazyReplies(send, lambda sender: Payload(facts={"send": send[sender]}))
 
-    @exchange(lambda self, server, sender: form_of(server.state["layouts"][sender], server.state["send"][sender]))
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], server.state["send"][sender]))
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Hands the first values to everyone."""
         senders = []
@@ -129,17 +129,17 @@ class WeightSharing(Method):
             server.state["global"].update({keys[name]: entry for name, entry in payload.tensors.items()})
             senders.append(sender)
         if refused := sorted(name for name, send in server.state["send"].items() if send and name not in senders):
-            raise MisfitError(f"{refused[0]} was to give the weights to start from, but they were refused.")
-        return Each(senders, lambda sender: Payload(self.entries(server, sender)))
+            raise RequirementsError(f"{refused[0]} was to give the weights to start from, but they were refused.")
+        return LazyReplies(senders, lambda sender: Payload(self.entries(server, sender)))
 
-    @exchange(lambda self, server, sender: Form())
+    @exchange(lambda self, server, sender: Schema())
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Hands what there is by now to whoever sat out."""
         return self.replies(server, [sender for sender, _ in answers])
 
     def replies(self, server: Server, senders: Iterable[str]) -> Mapping[str, Payload]:
         """What each of them is told."""
-        return Each(senders, lambda sender: self.reply(server, sender))
+        return LazyReplies(senders, lambda sender: self.reply(server, sender))
 
     def reply(self, server: Server, sender: str) -> Payload:
         """What a participant is told at the end of a round."""
@@ -156,13 +156,13 @@ class Merge:
     def __init__(self, method: WeightSharing, server: Server) -> None:
         self._method, self._server = method, server
         server.state["layouts"] = Layouts(server.state["layouts"]).told  # from a checkpoint comes one for each
-        self._means = {key: WindowMean(entry.shape) for key, entry in server.state["global"].items()}
+        self._means = {key: MaskedMean(entry.shape) for key, entry in server.state["global"].items()}
 
     def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
         """Merges one participant's entries: w ← Σ (n_k / n) w_k."""
         samples = self._server.state["samples"][sender] if self._method.weighting == "samples" else 1
         for name, key in self._method.keys(self._server, sender).items():
-            self._means[key].add(tensors[name], samples * self._server.credibility[sender])
+            self._means[key].add(tensors[name], samples * self._server.participant_weights[sender])
 
     def finish(self) -> None:
         """Puts the means in the place of the old values; what nobody sent stays."""
@@ -197,11 +197,11 @@ def layout_of(entries: Mapping[str, Tensor]) -> Layout:
     return {name: [str(entry.dtype).removeprefix("torch."), *entry.shape] for name, entry in entries.items()}
 
 
-def form_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, Like] | None = None) -> Form:
+def schema_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, TensorSpec] | None = None) -> Schema:
     """The form of answers that carry these entries of a layout, and perhaps more."""
     chosen = layout if names is None else names
-    return Form({**{name: _like(*layout[name]) for name in chosen}, **(more or {})})
+    return Schema({**{name: _like(*layout[name]) for name in chosen}, **(more or {})})
 
 
-def _like(kind: str | int, *shape: str | int) -> Like:
-    return Like(tuple(int(length) for length in shape), dtype_named(str(kind)))
+def _like(kind: str | int, *shape: str | int) -> TensorSpec:
+    return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)))

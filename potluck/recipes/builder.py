@@ -15,7 +15,7 @@ from potluck.core.labels import LabelSpace
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import import_object
-from potluck.data import Source, from_source, load, split, take_aside, valid_values
+from potluck.data import Source, from_source, load, split, split_public, valid_values
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -56,8 +56,8 @@ class Table:
             precision=recipe.precision,
             participation=recipe.participation,
             keep_optimizer=recipe.keep_optimizer,
-            wave=recipe.wave,
-            at_rest=recipe.at_rest,
+            max_concurrent=recipe.max_concurrent,
+            storage=recipe.storage,
         )
         federation.made_from = recipe.model_dump(mode="json", fallback=str)
         return federation
@@ -111,7 +111,7 @@ class Table:
             return None, None
         other = _loaded(public.source)
         if other is not None and public.labelled:
-            some = other if public.count is None else take_aside(other.x, other.y, public.count, seed)
+            some = other if public.count is None else split_public(other.x, other.y, public.count, seed)
             return (some.x, some.y), None
         if other is not None:
             return from_source(other, public.count, seed, like=source.shape if source else None), None
@@ -119,7 +119,7 @@ class Table:
         if public.generate is not None:
             return valid_values(source.x, public.generate, seed), None
         assert public.take is not None
-        aside = take_aside(source.x, source.y, public.take, seed)
+        aside = split_public(source.x, source.y, public.take, seed)
         return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
 
     def _deal(self, rows: Array | None) -> list[Share]:
@@ -130,7 +130,7 @@ class Table:
         left, partition = self.source if rows is None else _only(self.source, rows), self.recipe.data.partition
         dealt = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
         return [
-            ((left.x[share], left.y[share]), labels) for share, labels in zip(dealt.shares, dealt.labels, strict=True)
+            ((left.x[share], left.y[share]), labels) for share, labels in zip(dealt.indices, dealt.labels, strict=True)
         ]
 
 

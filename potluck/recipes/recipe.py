@@ -125,8 +125,8 @@ class Recipe(Part):
     precision: Precision = "torch"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
-    wave: Whole | None = Field(None, ge=1)
-    at_rest: Literal["memory", "disk"] = "memory"
+    max_concurrent: Whole | None = Field(None, ge=1)
+    storage: Literal["memory", "disk"] = "memory"
     checkpoint_every: Whole = Field(1, ge=1)
 
     _origin: Origin = PrivateAttr(default=Origin())
@@ -176,8 +176,8 @@ class Recipe(Part):
     @field_validator("engine")
     @classmethod
     def _engine_exists(cls, engine: str) -> str:
-        if engine == "rehearsal":
-            raise ValueError("the engine 'rehearsal' trains nothing; it is for `potluck check`.")
+        if engine == "dry-run":
+            raise ValueError("the engine 'dry-run' trains nothing; it is for `potluck check`.")
         make_engine(engine, "cpu")
         return engine
 

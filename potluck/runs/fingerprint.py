@@ -50,7 +50,7 @@ def fingerprint(federation: Federation) -> Fingerprint:
     settings = settings_of(federation)
     names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
-    found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.here)
+    found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
     found["test data"] = _samples(test for _, test in federation._tests.values() if test is not None)
     found["public data"] = _samples([federation.server.public] if federation.server.public else [])
     return found
@@ -74,7 +74,7 @@ def check_resumable(participants: Iterable[Participant], method: Method, keep_op
     """
     found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
     if keep_optimizer:
-        networks = [p for p in participants if p.here and p.learner.shows_layers]
+        networks = [p for p in participants if p.is_local and p.learner.shows_layers]
         found += [(f"{p.name} trains with", p.plan.optimizer) for p in networks if not stable_name(p.plan.optimizer)]
     if found:
         what = "; ".join(f"{how} {readable_name(thing)}" for how, thing in found)
@@ -98,7 +98,7 @@ def _nameless(settings: Settings) -> list[Any]:
 
 
 def _participant(participant: Participant) -> dict[str, Any]:
-    if not participant.here:
+    if not participant.is_local:
         return {"name": participant.name, "weight": participant.weight}
     model = participant.model
     return {

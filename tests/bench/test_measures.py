@@ -19,8 +19,8 @@ from potluck.bench.steps import eager_and_engine
 from potluck.core.errors import SettingsError
 from potluck.methods import FedIN, PerHeFed
 
-TINY = COFED.but(models=COFED.models[:2], count=4, samples=10, plan=COFED.plan.but(batch_size=5))
-RESNET = merges.RESNET34.but(models=("resnet10",), count=2)
+TINY = COFED.replace(models=COFED.models[:2], count=4, samples=10, plan=COFED.plan.replace(batch_size=5))
+RESNET = merges.RESNET34.replace(models=("resnet10",), count=2)
 
 
 def test_an_eager_loop_for_each_architecture(monkeypatch):
@@ -45,7 +45,7 @@ def test_steps_are_told_for_each_participant_and_step():
 
 
 def test_the_engines_own_cost_is_told_for_each_participant():
-    figures = overhead(2, NOTHING.but(count=3))
+    figures = overhead(2, NOTHING.replace(count=3))
     assert [figure.name.removeprefix("nothing, ") for figure in figures] == [
         f"{engine}, {steps}" for engine in ("serial", "auto") for steps in ("no step", "one step")
     ]
@@ -63,7 +63,7 @@ def test_a_few_stand_for_a_crowd(method, exchange):
 
 
 def test_a_crowd_of_one_answer_merges_to_that_answer():
-    many = crowd(RESNET.but(count=1), PerHeFed(), senders=3)
+    many = crowd(RESNET.replace(count=1), PerHeFed(), senders=3)
     sent = next(iter(many.senders.values()))
     for reply in many.merge().values():
         for name, entry in reply.tensors.items():
@@ -116,5 +116,5 @@ def test_parts_are_chosen_by_name(monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_compared_with_its_memory():
-    names = [figure.name for figure in eager_and_engine(CNN.but(count=2, samples=50), "cuda", repeats=2)]
+    names = [figure.name for figure in eager_and_engine(CNN.replace(count=2, samples=50), "cuda", repeats=2)]
     assert names[-1] == "CNN 2: steps over floor"

@@ -31,7 +31,7 @@ def test_all_different_means_all_different():
 
 
 def test_data_are_the_same_every_time_and_differ_between_participants():
-    small = MLP.but(count=2, samples=8)
+    small = MLP.replace(count=2, samples=8)
     (x, y), (other, _) = small.shares()
     (again, same), _ = small.shares()
     assert x.dtype == np.float32
@@ -42,7 +42,7 @@ def test_data_are_the_same_every_time_and_differ_between_participants():
 
 
 def test_engines_start_alike_and_learn():
-    small = CNN.but(count=2, samples=50)
+    small = CNN.replace(count=2, samples=50)
     seated = [federation(small, engine) for engine in ("serial", "batched")]
     starts = [table.participants["p00000"].weights() for table in seated]
     for table in seated:
@@ -54,7 +54,7 @@ def test_engines_start_alike_and_learn():
 
 
 def test_doing_nothing_takes_one_step():
-    table = federation(NOTHING.but(count=2), "serial", method=Local())
+    table = federation(NOTHING.replace(count=2), "serial", method=Local())
     before = table.participants["p00000"].weights()
     table.run(1)
     assert NOTHING.steps == 1
@@ -62,7 +62,7 @@ def test_doing_nothing_takes_one_step():
 
 
 def test_rounds_are_compared():
-    figures = {figure.name: figure for figure in serial_and_auto(MLP.but(count=2, samples=32), repeats=2, goal=1.5)}
+    figures = {figure.name: figure for figure in serial_and_auto(MLP.replace(count=2, samples=32), repeats=2, goal=1.5)}
     assert list(figures) == ["MLP round, serial", "MLP round, auto", "MLP round, auto over serial"]
     assert figures["MLP round, auto over serial"].goal == 1.5
     assert all(figure.value > 0 and figure.repeats == 2 for figure in figures.values())

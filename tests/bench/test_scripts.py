@@ -16,7 +16,7 @@ from potluck.bench.scenarios import MLP
 from potluck.bench.script import run_script
 from potluck.core.errors import PotluckError
 
-SMALL = MLP.but(count=3, samples=64)
+SMALL = MLP.replace(count=3, samples=64)
 
 
 def test_without_an_interpreter_peers_are_left_out(capsys):
@@ -108,7 +108,7 @@ def test_growth_is_measured_and_drawn(tmp_path):
 
 
 def test_growth_in_a_process_of_its_own():
-    options = ["--samples", "4", "--rounds", "2", "--engine", "serial", "--device", "cpu", "--wave", "1"]
+    options = ["--samples", "4", "--rounds", "2", "--engine", "serial", "--device", "cpu", "--max-concurrent", "1"]
     assert len(growth.play(2, options)["seconds"]) == 2
     with pytest.raises(PotluckError, match="2 participants ended with"):
         growth.play(2, ["--samples", "many"])

@@ -41,7 +41,7 @@ def test_it_writes_json(quick, tmp_path):
 
 
 def test_a_real_part_runs_and_fits_the_screen(monkeypatch):
-    monkeypatch.setitem(short.PARTS, "overhead", lambda: overhead(repeats=2, scenario=NOTHING.but(count=3)))
+    monkeypatch.setitem(short.PARTS, "overhead", lambda: overhead(repeats=2, scenario=NOTHING.replace(count=3)))
     result = potluck("bench", "--only", "overhead")
     assert "nothing, auto, one step" in result.stdout
     assert max(len(line) for line in result.stdout.splitlines()[2:]) <= 80

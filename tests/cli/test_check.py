@@ -67,7 +67,7 @@ def test_who_would_be_refused_is_told(here):
         "class Strict(potluck.Method):\n"
         "    def round(self, me):\n"
         "        yield potluck.Exchange('tell', potluck.Payload(facts={'name': me.name}))\n"
-        "    @potluck.exchange(lambda self, server, sender: potluck.Form(facts={'age': int}))\n"
+        "    @potluck.exchange(lambda self, server, sender: potluck.Schema(facts={'age': int}))\n"
         "    def tell(self, server, answers):\n"
         "        return {name: potluck.Payload() for name, _ in answers}\n"
     )

@@ -61,7 +61,7 @@ def test_the_way_an_architecture_was_trained_is_shown(here, monkeypatch):
 
 def test_waves_and_disk_change_nothing(here):
     potluck("run", write(here), "--out", "memory")
-    potluck("run", here / "small.toml", "--out", "disk", "--set", "at_rest=disk", "--set", "wave=2")
+    potluck("run", here / "small.toml", "--out", "disk", "--set", "storage=disk", "--set", "max_concurrent=2")
     agree(rows(here / "memory"), rows(here / "disk"), 0)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck import ModelError, Net
+from potluck import ModelError, ModelView
 from potluck.core.model_view import tapped
 
 X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
@@ -32,24 +32,24 @@ def twin(module, others):
 
 
 def test_a_net_is_its_module(module):
-    assert torch.equal(Net(module)(X), module(X))
+    assert torch.equal(ModelView(module)(X), module(X))
 
 
 def test_a_net_with_other_tensors_is_another_network(module, others, twin):
     before = module(X)
-    assert torch.equal(Net(module, others)(X), twin(X))
+    assert torch.equal(ModelView(module, others)(X), twin(X))
     assert torch.equal(module(X), before)
 
 
 @pytest.mark.parametrize(("name", "width"), [("0", 2), ("0.0", 2), ("1", 3), ("2", 3)])
 def test_a_part_is_one_submodule(module, others, twin, name, width):
     x = torch.ones(2, width)
-    assert torch.equal(Net(module).part(name, x), module.get_submodule(name)(x))
-    assert torch.equal(Net(module, others).part(name, x), twin.get_submodule(name)(x))
+    assert torch.equal(ModelView(module).part(name, x), module.get_submodule(name)(x))
+    assert torch.equal(ModelView(module, others).part(name, x), twin.get_submodule(name)(x))
 
 
 def test_parts_in_a_row_are_the_whole(module, others):
-    for net in (Net(module), Net(module, others)):
+    for net in (ModelView(module), ModelView(module, others)):
         assert torch.equal(net.part(["0.0", "0.1", "1", "2"], X), net(X))
         assert torch.equal(net.part([], X), X)
 
@@ -58,7 +58,7 @@ def test_a_part_with_a_shared_weight_uses_the_other_tensors_too():
     module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
     module[1].weight = module[0].weight
     zeros = {name: torch.zeros_like(tensor) for name, tensor in module.named_parameters()}
-    assert torch.equal(Net(module, zeros).part("1", X), torch.zeros(2, 2))
+    assert torch.equal(ModelView(module, zeros).part("1", X), torch.zeros(2, 2))
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -68,14 +68,14 @@ def test_a_part_may_leave_running_statistics_alone(running, replaced):
     tensors = {name: tensor.clone() for name, tensor in module.state_dict().items()} if replaced else None
     seen = tensors if tensors is not None else module.state_dict()
     before = {name: tensor.clone() for name, tensor in seen.items()}
-    found = Net(module, tensors).part(["0", "1"], X, running=running)
-    torch.testing.assert_close(found, Net(module, before).part(["0", "1"], X))
+    found = ModelView(module, tensors).part(["0", "1"], X, running=running)
+    torch.testing.assert_close(found, ModelView(module, before).part(["0", "1"], X))
     kept = torch.equal(seen["1.running_mean"], torch.zeros(2)) and int(seen["1.num_batches_tracked"]) == 0
     assert kept is not running
 
 
 def test_taps_show_inner_outputs_beside_the_logits(module, others, twin):
-    for net, own in ((Net(module), module), (Net(module, others), twin)):
+    for net, own in ((ModelView(module), module), (ModelView(module, others), twin)):
         logits, taken = net.taps(X, at=["0.0", "1"])
         assert torch.equal(logits, own(X))
         assert list(taken) == ["0.0", "1"]
@@ -84,7 +84,7 @@ def test_taps_show_inner_outputs_beside_the_logits(module, others, twin):
 
 
 def test_gradients_flow_through_taps(module):
-    Net(module).taps(X, at=["0"])[1]["0"].sum().backward()
+    ModelView(module).taps(X, at=["0"])[1]["0"].sum().backward()
     assert module[0][0].weight.grad.abs().sum() > 0
     assert module[2].weight.grad is None
 
@@ -94,9 +94,9 @@ def hooks(module):
 
 
 def test_taps_leave_nothing_behind(module):
-    Net(module).taps(X, at=["0", "2"])
+    ModelView(module).taps(X, at=["0", "2"])
     with pytest.raises(RuntimeError):
-        Net(module).taps(torch.ones(2, 9), at=["0"])
+        ModelView(module).taps(torch.ones(2, 9), at=["0"])
     with pytest.raises(ModelError), tapped(module, ["0", "nowhere"]):
         pass
     assert hooks(module) == 0
@@ -105,13 +105,13 @@ def test_taps_leave_nothing_behind(module):
 @pytest.mark.parametrize("ask", [lambda net: net.part("0.00", X), lambda net: net.taps(X, at=["0.00"])])
 def test_an_unknown_layer_is_named_with_the_nearest(module, ask):
     with pytest.raises(ModelError, match=r"no layer '0\.00'\. Did you mean '0\.0'\? Known: 0, 0\.0, 0\.1, 1, 2\."):
-        ask(Net(module))
+        ask(ModelView(module))
 
 
 def test_parameters_are_the_trainable_ones(module, others):
     module[0][0].weight.requires_grad_(False)
     names = {"0.0.bias", "1.weight", "1.bias", "2.weight", "2.bias"}
-    own, replaced = Net(module).parameters, Net(module, others).parameters
+    own, replaced = ModelView(module).parameters, ModelView(module, others).parameters
     assert set(own) == set(replaced) == names
     assert own["2.bias"] is module[2].bias
     assert replaced["2.bias"] is others["2.bias"]
@@ -120,6 +120,6 @@ def test_parameters_are_the_trainable_ones(module, others):
 def test_a_tap_shows_what_the_layer_put_out_even_if_the_next_one_writes_over_it():
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
     x = torch.randn(5, 3)
-    _, taken = Net(module).taps(x, at=["0"])
+    _, taken = ModelView(module).taps(x, at=["0"])
     torch.testing.assert_close(taken["0"], module[0](x))
     assert (taken["0"] < 0).any()

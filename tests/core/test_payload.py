@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from potluck import Form, Like, Limits, Payload, PayloadError
+from potluck import Limits, Payload, PayloadError, Schema, TensorSpec
 
 DTYPES = [
     torch.int64,
@@ -224,7 +224,7 @@ def test_numbers_that_are_not_finite_are_refused(value, dtype):
     with pytest.raises(PayloadError, match="'bad' holds NaN or infinity"):
         Payload.from_bytes(spoilt.to_bytes())
     with pytest.raises(PayloadError, match="'bad' holds NaN or infinity"):
-        Form(tensors=None).check(spoilt)
+        Schema(tensors=None).check(spoilt)
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": [1, -Infinity]}', '{"a": 1e999}'])
@@ -235,7 +235,7 @@ def test_facts_that_are_not_finite_are_refused(text):
 
 def test_a_fact_that_is_not_finite_does_not_pass_a_form():
     with pytest.raises(PayloadError, match="not plain: Out of range float"):
-        Form(facts={"loss": float}).check(Payload(facts={"loss": float("nan")}))
+        Schema(facts={"loss": float}).check(Payload(facts={"loss": float("nan")}))
 
 
 @pytest.mark.parametrize(
@@ -251,22 +251,22 @@ def test_a_fact_that_is_not_finite_does_not_pass_a_form():
 )
 def test_a_tensor_unlike_what_was_asked_for_is_refused(tensor, complaint):
     with pytest.raises(PayloadError, match=f"tensor 'p' .*{complaint}"):
-        Like((None, 2), low=0, high=1).check("p", tensor)
+        TensorSpec((None, 2), low=0, high=1).check("p", tensor)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
 def test_a_tensor_like_what_was_asked_for_is_taken(rows, dtype):
-    Like((None, 2), dtype, low=0, high=1).check("p", torch.ones(rows, 2, dtype=dtype))
+    TensorSpec((None, 2), dtype, low=0, high=1).check("p", torch.ones(rows, 2, dtype=dtype))
 
 
 def test_a_scalar_is_a_shape_too():
-    Like(()).check("p", torch.tensor(1.0))
+    TensorSpec(()).check("p", torch.tensor(1.0))
     with pytest.raises(PayloadError, match=r"expected \(\)"):
-        Like(()).check("p", torch.ones(1))
+        TensorSpec(()).check("p", torch.ones(1))
 
 
-FORM = Form({"votes": Like((2,), torch.int32)}, {"samples": int})
+FORM = Schema({"votes": TensorSpec((2,), torch.int32)}, {"samples": int})
 VOTES = {"votes": torch.zeros(2, dtype=torch.int32)}
 
 
@@ -291,24 +291,24 @@ def test_an_answer_of_another_form_is_refused(payload, complaint):
 
 def test_an_answer_of_the_right_form_is_taken():
     FORM.check(Payload(VOTES, {"samples": 1}))
-    Form(facts={"leads": bool}).check(Payload(facts={"leads": True}))
+    Schema(facts={"leads": bool}).check(Payload(facts={"leads": True}))
 
 
 def test_an_empty_form_takes_only_an_empty_payload():
-    Form().check(Payload())
+    Schema().check(Payload())
     with pytest.raises(PayloadError, match="'votes' was not asked for"):
-        Form().check(Payload(VOTES))
+        Schema().check(Payload(VOTES))
 
 
 def test_an_open_form_takes_any_tensors_but_no_facts():
-    Form(tensors=None).check(sample_without_facts := Payload(sample().tensors))
+    Schema(tensors=None).check(sample_without_facts := Payload(sample().tensors))
     assert sample_without_facts.tensors
     with pytest.raises(PayloadError, match="fact 'labels' was not asked for"):
-        Form(tensors=None).check(sample())
+        Schema(tensors=None).check(sample())
 
 
 def test_a_form_can_be_read_off_tensors():
-    form = Form.of(sample().tensors, {"labels": list, "samples": int})
+    form = Schema.of(sample().tensors, {"labels": list, "samples": int})
     form.check(sample())
     with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
         form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))

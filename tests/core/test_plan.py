@@ -15,23 +15,23 @@ def halves(progress, round):
 def test_a_plan_needs_no_settings():
     plan = Plan()
     assert (plan.optimizer, plan.lr, plan.epochs, plan.batch_size) == ("adam", 1e-3, 1, 32)
-    assert (plan.momentum, plan.weight_decay, plan.clip, plan.schedule) == (0, 0, None, "constant")
+    assert (plan.momentum, plan.weight_decay, plan.max_grad_norm, plan.schedule) == (0, 0, None, "constant")
     assert plan.transform is None
     assert plan.augment is None
 
 
 def test_a_plan_with_changes_keeps_the_rest():
     plan = Plan(optimizer="sgd", lr=0.5, epochs=3)
-    changed = plan.but(epochs=0, lr=None, batch_size=8)
+    changed = plan.replace(epochs=0, lr=None, batch_size=8)
     assert (changed.optimizer, changed.lr, changed.epochs, changed.batch_size) == ("sgd", 0.5, 0, 8)
     assert plan.epochs == 3
 
 
 def test_changes_are_checked_too():
     with pytest.raises(SettingsError, match="epochs = -1"):
-        Plan().but(epochs=-1)
+        Plan().replace(epochs=-1)
     with pytest.raises(SettingsError, match="no setting 'epoch'"):
-        Plan().but(epoch=1)
+        Plan().replace(epoch=1)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_changes_are_checked_too():
         ("batch_size", 0),
         ("schedule", "cosin"),
         ("schedule", 3),
-        ("clip", 0),
-        ("clip", -1),
+        ("max_grad_norm", 0),
+        ("max_grad_norm", -1),
         ("transform", 3),
         ("transform", "math:pi"),
         ("augment", 3),
@@ -104,7 +104,7 @@ def test_an_optimizer_is_a_name_a_class_a_path_or_a_function(optimizer, kind):
 
 
 def test_an_optimizer_by_path_survives_a_change_of_plan():
-    assert Plan(optimizer="torch.optim:RMSprop").but(lr=0.5).optimizer is torch.optim.RMSprop
+    assert Plan(optimizer="torch.optim:RMSprop").replace(lr=0.5).optimizer is torch.optim.RMSprop
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])

@@ -59,9 +59,9 @@ def test_the_table_adds_up():
     assert lines.index(train) < lines.index(merge)
 
 
-def profiled(method, models, at_rest="memory", **settings):
+def profiled(method, models, storage="memory", **settings):
     federation = potluck.Federation(
-        participants(models), method, public=made_data(30, 5), test=made_data(20, 6), at_rest=at_rest, **settings
+        participants(models), method, public=made_data(30, 5), test=made_data(20, 6), storage=storage, **settings
     )
     federation.clock.on = True
     began = time.perf_counter()
@@ -79,7 +79,7 @@ def test_a_federation_is_timed_by_phases():
 
 
 def test_taps_rest_and_checkpoints_are_phases_of_their_own(tmp_path):
-    federation, _ = profiled(DraftFed(samples=10), [cnn(i) for i in range(3)], at_rest="disk")
+    federation, _ = profiled(DraftFed(samples=10), [cnn(i) for i in range(3)], storage="disk")
     assert federation.clock.seconds["tap"] > 0
     assert federation.clock.seconds["rest"] > 0
     federation.run(1, run_dir=tmp_path)

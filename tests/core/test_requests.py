@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from potluck.core.model_view import Companion
+from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job, Predict, Tap
@@ -95,32 +95,34 @@ def generator(i):
 
 REQUESTS = {
     "cross entropy": lambda i, learner: Fit(),
-    "proximal term": lambda i, learner: Fit(proximal, given={"start": parameters(learner), "mu": 0.3}),
+    "proximal term": lambda i, learner: Fit(proximal, context={"start": parameters(learner), "mu": 0.3}),
     "a part of the model": lambda i, learner: Fit(
         [cross_entropy, inner],
-        given={
+        context={
             "features": torch.randn(6, 4, 6, 6, generator=generator(i)).double(),
             "targets": torch.ones(6, 4, 6, 6).double() * i,
         },
     ),
     "inner features": lambda i, learner: Fit(tapping),
-    "random draws": lambda i, learner: Fit(noisy, draws={"noise": (1, 6, 6)}),
-    "a frozen companion": lambda i, learner: Fit(beside, given={"teacher": Companion(Network(cnn(50 + i)).weights())}),
+    "random draws": lambda i, learner: Fit(noisy, noise={"noise": (1, 6, 6)}),
+    "a frozen companion": lambda i, learner: Fit(
+        beside, context={"teacher": FrozenModel(Network(cnn(50 + i)).weights())}
+    ),
     "a companion of another architecture": lambda i, learner: Fit(
-        beside, given={"teacher": Companion(Network(cnn(i, width=7)).weights(), cnn(0, width=7))}
+        beside, context={"teacher": FrozenModel(Network(cnn(i, width=7)).weights(), cnn(0, width=7))}
     ),
     "targets": lambda i, learner: Fit(
         towards, on=samples(11, i).with_targets(aim=torch.randn(11, 3, generator=generator(i)).double())
     ),
     "a correction of gradients": lambda i, learner: Fit(
-        rule=corrected,
-        given={"correction": {n: 0.01 * i + torch.zeros_like(p) for n, p in parameters(learner).items()}},
+        combine_gradients=corrected,
+        context={"correction": {n: 0.01 * i + torch.zeros_like(p) for n, p in parameters(learner).items()}},
     ),
-    "a rule over several objectives": lambda i, learner: Fit([cross_entropy, tapping], rule=weighted_sum),
+    "a rule over several objectives": lambda i, learner: Fit([cross_entropy, tapping], combine_gradients=weighted_sum),
     "a mask": lambda i, learner: Fit(
         mask={"0.weight": torch.rand(4, 1, 3, 3, generator=generator(i)) > 0.5, "4.weight": torch.tensor(False)}
     ),
-    "frozen statistics": lambda i, learner: Fit(frozen_norms=True),
+    "frozen statistics": lambda i, learner: Fit(freeze_norm_stats=True),
 }
 
 
@@ -133,14 +135,14 @@ def test_fit_agrees(work_of, monkeypatch):
 
 
 PLANS = {
-    "plain sgd": PLAN.but(momentum=0.0, weight_decay=0.0),
-    "adam": PLAN.but(optimizer="adam", momentum=0.0),
-    "adamw": PLAN.but(optimizer="adamw", momentum=0.0),
-    "clipping": PLAN.but(clip=0.1),
-    "cosine": PLAN.but(schedule="cosine"),
-    "augmentation": PLAN.but(augment=lambda x, g: x + torch.rand(x.shape, generator=g).to(x.dtype)),
-    "transform": PLAN.but(transform=lambda x: x * 2),
-    "nothing": PLAN.but(epochs=0),
+    "plain sgd": PLAN.replace(momentum=0.0, weight_decay=0.0),
+    "adam": PLAN.replace(optimizer="adam", momentum=0.0),
+    "adamw": PLAN.replace(optimizer="adamw", momentum=0.0),
+    "clipping": PLAN.replace(max_grad_norm=0.1),
+    "cosine": PLAN.replace(schedule="cosine"),
+    "augmentation": PLAN.replace(augment=lambda x, g: x + torch.rand(x.shape, generator=g).to(x.dtype)),
+    "transform": PLAN.replace(transform=lambda x: x * 2),
+    "nothing": PLAN.replace(epochs=0),
 }
 
 
@@ -150,7 +152,7 @@ def test_plans_agree(plan, monkeypatch):
 
 
 def test_learning_rates_may_differ_inside_a_stack(monkeypatch):
-    both(REQUESTS["cross entropy"], monkeypatch, plan_of=lambda i: PLAN.but(lr=0.01 * (i + 1)))
+    both(REQUESTS["cross entropy"], monkeypatch, plan_of=lambda i: PLAN.replace(lr=0.01 * (i + 1)))
 
 
 @pytest.mark.parametrize("logits", [True, False])

@@ -22,12 +22,12 @@ def test_shares_and_label_spaces_go_together(shares, labels):
 
 def test_all_labels_are_everyones():
     made = with_all_labels([np.array([2, 0]), np.array([1])], np.array(["b", "a", "b"]))
-    assert [share.tolist() for share in made.shares] == [[0, 2], [1]]
+    assert [share.tolist() for share in made.indices] == [[0, 2], [1]]
     assert made.labels == [("a", "b"), ("a", "b")]
 
 
 def test_own_labels_are_sorted_and_plain():
     made = with_own_labels([[np.array([3]), np.array([1])]], [np.array([7, 5])])
-    assert made.shares[0].tolist() == [1, 3]
+    assert made.indices[0].tolist() == [1, 3]
     assert made.labels == [(5, 7)]
     assert all(type(label) is int for label in made.labels[0])

@@ -29,17 +29,17 @@ SEEDS = st.integers(0, 2**32)
 
 
 def rows(partition):
-    return sorted(np.concatenate(partition.shares).tolist())
+    return sorted(np.concatenate(partition.indices).tolist())
 
 
 def same(one, other):
-    alike = [np.array_equal(a, b) for a, b in zip(one.shares, other.shares, strict=True)]
+    alike = [np.array_equal(a, b) for a, b in zip(one.indices, other.indices, strict=True)]
     return all(alike) and one.labels == other.labels
 
 
 def covers(partition, y):
     assert rows(partition) == list(range(len(y)))
-    assert all((np.diff(share) > 0).all() for share in partition.shares)
+    assert all((np.diff(share) > 0).all() for share in partition.indices)
     assert set(partition.labels) == {tuple(sorted(set(y.tolist())))}
 
 
@@ -51,7 +51,7 @@ def test_iid_shares_every_row_out_equally(y, people, seed):
         return
     made = iid(y, people, seed)
     covers(made, y)
-    sizes = [len(share) for share in made.shares]
+    sizes = [len(share) for share in made.indices]
     assert max(sizes) - min(sizes) <= 1
     assert same(made, iid(y, people, seed))
 
@@ -65,7 +65,7 @@ def test_dirichlet_covers_every_row_and_meets_the_minimum_or_says_why_not(y, peo
         return
     made = dirichlet(y, people, alpha, seed, minimum)
     covers(made, y)
-    assert min(len(share) for share in made.shares) >= minimum
+    assert min(len(share) for share in made.indices) >= minimum
     assert same(made, dirichlet(y, people, alpha, seed, minimum))
 
 
@@ -73,7 +73,7 @@ def test_a_small_alpha_is_more_unequal_than_a_large_one():
     y = np.arange(4000) % 10
 
     def largest_class(alpha):
-        shares = dirichlet(y, 8, alpha, seed=1).shares
+        shares = dirichlet(y, 8, alpha, seed=1).indices
         return np.mean([np.bincount(y[share], minlength=10).max() / len(share) for share in shares])
 
     assert largest_class(0.05) > 0.5
@@ -81,12 +81,12 @@ def test_a_small_alpha_is_more_unequal_than_a_large_one():
 
 
 def test_an_endless_alpha_is_an_even_split():
-    assert {len(share) for share in dirichlet(np.zeros(100), 4, 1e308).shares} == {25}
+    assert {len(share) for share in dirichlet(np.zeros(100), 4, 1e308).indices} == {25}
 
 
 def test_rows_for_the_minimum_come_from_the_largest_holders():
     y = np.zeros(100, dtype=int)
-    sizes = sorted(len(share) for share in dirichlet(y, 5, 1e-6, minimum=7).shares)
+    sizes = sorted(len(share) for share in dirichlet(y, 5, 1e-6, minimum=7).indices)
     assert sizes == [7, 7, 7, 7, 72]  # one class at such an α goes to one participant whole
 
 
@@ -114,7 +114,7 @@ def test_by_classes_gives_everyone_its_classes_or_says_why_not(y, people, classe
             by_classes(y, people, classes, seed, minimum)
         return
     made = by_classes(y, people, classes, seed, minimum)
-    for share, space in zip(made.shares, made.labels, strict=True):
+    for share, space in zip(made.indices, made.labels, strict=True):
         held, counts = np.unique(y[share], return_counts=True)
         assert tuple(held.tolist()) == space
         assert len(space) == classes
@@ -138,7 +138,7 @@ def test_holders_of_a_class_are_equally_many_and_share_it_evenly():
     y = np.arange(1000) % 10
     made = by_classes(y, 20, 3)
     assert np.bincount(np.concatenate(made.labels)).tolist() == [6] * 10
-    assert {np.bincount(y[share]).max() for share in made.shares} <= {16, 17}
+    assert {np.bincount(y[share]).max() for share in made.indices} <= {16, 17}
 
 
 def test_with_fewer_hands_than_classes_the_seed_decides_which_are_left_out():
@@ -158,7 +158,7 @@ def test_by_group_keeps_groups_whole_and_covers_every_row(y, data, seed):
         return
     made = by_group(groups, y, people, seed)
     covers(made, y)
-    held = [set(groups[share]) for share in made.shares]
+    held = [set(groups[share]) for share in made.indices]
     assert sum(len(each) for each in held) == count
     assert max(map(len, held)) - min(map(len, held)) <= 1
     assert same(made, by_group(groups, y, people, seed))
@@ -166,7 +166,7 @@ def test_by_group_keeps_groups_whole_and_covers_every_row(y, data, seed):
 
 def test_by_group_without_a_number_makes_every_group_a_participant():
     made = by_group(["b", "a", "b", "c"], [0, 1, 0, 0])
-    assert [share.tolist() for share in made.shares] == [[1], [0, 2], [3]]
+    assert [share.tolist() for share in made.indices] == [[1], [0, 2], [3]]
     assert made.labels == [(0, 1)] * 3
 
 
@@ -218,7 +218,7 @@ def test_another_seed_is_another_partition(make):
 def test_every_partition_can_be_named(kind, own):
     source = generated(samples=400)
     made = split(kind, source, 6, 1, **own)
-    assert len(made.shares) == 6
+    assert len(made.indices) == 6
     assert same(made, split(kind, source, 6, 1, **own))
 
 

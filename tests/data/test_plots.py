@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from potluck.core.errors import DataError, PotluckError, SettingsError
-from potluck.data import Partition, by_classes, dirichlet, holdings, picture
+from potluck.data import Partition, by_classes, dirichlet, holdings, plot_partition
 
 Y = np.array(["b", "a", "b", "c"])
 HELD = Partition([np.array([0, 1, 2]), np.array([], dtype=int)], [("a", "b"), ("a", "b", "c")])
@@ -37,14 +37,14 @@ def test_the_labels_must_be_those_the_partition_was_made_from():
 def test_a_png_is_drawn_for_few_and_many(tmp_path, people):
     y = np.arange(1000) % 10
     global_state = "matplotlib.pyplot" in sys.modules
-    path = picture(dirichlet(y, people, 0.5), y, tmp_path / "new" / "held.png")
+    path = plot_partition(dirichlet(y, people, 0.5), y, tmp_path / "new" / "held.png")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert ("matplotlib.pyplot" in sys.modules) == global_state
 
 
 def svg(partition, y, path, **options):
     """The texts of the picture: the SVG writer notes each one as a comment."""
-    return picture(partition, y, path, **options).read_text()
+    return plot_partition(partition, y, path, **options).read_text()
 
 
 def test_the_picture_names_what_it_shows(tmp_path):
@@ -66,10 +66,10 @@ def test_empty_shares_can_be_drawn(tmp_path):
 
 def test_other_kinds_of_file_are_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"'held\.xls'; expected a name that ends in \.png or \.svg"):
-        picture(HELD, Y, tmp_path / "held.xls")
+        plot_partition(HELD, Y, tmp_path / "held.xls")
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PotluckError, match=r"pip install '\.\[plots\]'"):
-        picture(HELD, Y, tmp_path / "held.png")
+        plot_partition(HELD, Y, tmp_path / "held.png")

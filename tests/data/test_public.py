@@ -4,39 +4,39 @@ import numpy as np
 import pytest
 
 from potluck.core.errors import DataError
-from potluck.data import arrays, from_source, generated, take_aside, valid_values
+from potluck.data import arrays, from_source, generated, split_public, valid_values
 
 X, Y = np.arange(100.0).reshape(50, 2), np.arange(50) % 5
 
 
 @pytest.mark.parametrize("amount", [0.2, 10, np.int64(10)])
 def test_a_share_or_a_number_of_rows_is_set_aside_by_class(amount):
-    made = take_aside(X, Y, amount, seed=1)
+    made = split_public(X, Y, amount, seed=1)
     assert np.bincount(made.y).tolist() == [2] * 5
     assert np.array_equal(Y[(made.x[:, 0] / 2).astype(int)], made.y)
     assert sorted([*made.kept.tolist(), *(made.x[:, 0] / 2).astype(int)]) == list(range(50))
 
 
 def test_rows_set_aside_depend_on_the_seed():
-    assert np.array_equal(take_aside(X, Y, 10, seed=1).kept, take_aside(X, Y, 10, seed=1).kept)
-    assert not np.array_equal(take_aside(X, Y, 10, seed=1).kept, take_aside(X, Y, 10, seed=2).kept)
+    assert np.array_equal(split_public(X, Y, 10, seed=1).kept, split_public(X, Y, 10, seed=1).kept)
+    assert not np.array_equal(split_public(X, Y, 10, seed=1).kept, split_public(X, Y, 10, seed=2).kept)
 
 
 @pytest.mark.parametrize("amount", [0.0, 1.0, -0.5, 2.5, float("nan")])
 def test_a_share_lies_between_0_and_1(amount):
     with pytest.raises(DataError, match="amount="):
-        take_aside(X, Y, amount)
+        split_public(X, Y, amount)
 
 
 @pytest.mark.parametrize("amount", [0, -1, 46, 0.001])
 def test_the_public_set_has_rows_and_leaves_every_class_one(amount):
     with pytest.raises(DataError, match=r"The public set would be .* of 50 rows; expected 1 to 45"):
-        take_aside(X, Y, amount)
+        split_public(X, Y, amount)
 
 
 def test_x_and_y_speak_of_the_same_rows():
     with pytest.raises(DataError, match="'x': 3, 'y': 50"):
-        take_aside(X[:3], Y, 1)
+        split_public(X[:3], Y, 1)
 
 
 def test_another_sources_inputs_can_be_public():

@@ -18,7 +18,7 @@ def subclass_counts(partition, y, fine):
     """For each participant and superclass: how many rows of each subclass it holds."""
     return [
         np.unique(fine[share[y[share] == label]], return_counts=True)[1].tolist()
-        for share, space in zip(partition.shares, partition.labels, strict=True)
+        for share, space in zip(partition.indices, partition.labels, strict=True)
         for label in space
     ]
 
@@ -26,8 +26,8 @@ def subclass_counts(partition, y, fine):
 def test_the_papers_iid_setting():
     made = superclasses(COARSE, FINE, 100)
     assert {len(space) for space in made.labels} == {6, 7, 8}
-    assert all(len(share) == 50 * len(space) for share, space in zip(made.shares, made.labels, strict=True))
-    assert all(set(COARSE[share]) == set(space) for share, space in zip(made.shares, made.labels, strict=True))
+    assert all(len(share) == 50 * len(space) for share, space in zip(made.indices, made.labels, strict=True))
+    assert all(set(COARSE[share]) == set(space) for share, space in zip(made.indices, made.labels, strict=True))
     assert all(counts == [10] * 5 for counts in subclass_counts(made, COARSE, FINE))
     assert {label for space in made.labels for label in space} == set(range(20))
 
@@ -42,7 +42,7 @@ def test_the_papers_non_iid_setting():
 
 def test_each_seed_has_its_own_partition():
     def drawn(seed):
-        return [share.tolist() for share in superclasses(COARSE, FINE, 10, seed, subclasses=(1, 2)).shares]
+        return [share.tolist() for share in superclasses(COARSE, FINE, 10, seed, subclasses=(1, 2)).indices]
 
     assert drawn(0) == drawn(0)
     assert drawn(0) != drawn(1)
@@ -56,8 +56,8 @@ def test_too_few_rows_are_told_with_what_would_fit():
         "100 participants with at least 6 superclasses need 600 portions of 50 rows of one superclass; "
         "20000 rows in 20 superclasses make 400. participants=66 would fit. samples_per_class=33 would fit."
     )
-    assert len(superclasses(y, fine, 66).shares) == 66
-    assert len(superclasses(y, fine, 100, samples_per_class=33).shares) == 100
+    assert len(superclasses(y, fine, 66).indices) == 66
+    assert len(superclasses(y, fine, 100, samples_per_class=33).indices) == 100
 
 
 def test_ranges_hold_even_when_rows_are_just_enough():
@@ -107,16 +107,16 @@ def test_every_promise_holds_or_the_demand_is_refused(data):
         enough = np.minimum(people, sizes // size).sum() >= people * low
         assert among is not None or not enough
         return
-    held = np.concatenate(made.shares)
+    held = np.concatenate(made.indices)
     assert len(set(held.tolist())) == len(held)
-    for share, space in zip(made.shares, made.labels, strict=True):
+    for share, space in zip(made.indices, made.labels, strict=True):
         assert low <= len(space) <= high
         assert np.unique(y[share]).tolist() == list(space)
         assert set(np.unique(y[share], return_counts=True)[1]) == {size}
     if among is not None:
         assert all(among[0] <= len(counts) <= among[1] for counts in subclass_counts(made, y, fine))
     again = superclasses(y, fine, people, **demand)
-    assert all(np.array_equal(one, other) for one, other in zip(made.shares, again.shares, strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(made.indices, again.indices, strict=True))
 
 
 def test_an_unlucky_draw_of_subclasses_gives_way_to_one_that_fits():

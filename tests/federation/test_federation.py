@@ -12,10 +12,21 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
-from potluck import DataError, Exchange, Federation, Form, Like, Method, MisfitError, Needs, Participant, Payload
+from potluck import (
+    DataError,
+    Exchange,
+    Federation,
+    Method,
+    Needs,
+    Participant,
+    Payload,
+    RequirementsError,
+    Schema,
+    TensorSpec,
+)
 from potluck.core.errors import ModelError, SettingsError
 from potluck.engines import base as local
-from potluck.federation.server import Each
+from potluck.federation.server import LazyReplies
 from potluck.methods import FD, CoFED, FedAvg, Local
 from tests.tables import agree, cnn, made_data, mlp, participants
 
@@ -91,7 +102,7 @@ def test_answers_are_merged_as_they_come():
             log.append(f"{me.name} works")
             yield Exchange("tell", Payload())
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def tell(self, server, answers):
             for sender, _ in answers:
                 log.append(f"server hears {sender}")
@@ -107,11 +118,11 @@ def test_participants_may_come_to_different_exchanges():
             reply = yield Exchange("left" if me.name == "p1" else "right", Payload())
             return {"told": reply.facts["by"]}
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def left(self, server, answers):
             return Payload(facts={"by": f"left {[name for name, _ in answers]}"})
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def right(self, server, answers):
             return Payload(facts={"by": f"right {[name for name, _ in answers]}"})
 
@@ -128,7 +139,7 @@ def test_the_servers_half_may_train_a_model_of_its_own():
             reply = yield Exchange("ask", Payload())
             return {"steps": reply.facts["steps"], "right": reply.facts["right"]}
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def ask(self, server, answers):
             list(answers)
             learner = server.learner("auxiliary", lambda: mlp(0), 3)
@@ -220,7 +231,7 @@ def test_a_round_in_which_everyone_is_refused_still_ends():
         def round(self, me):
             yield Exchange("tell", Payload(facts={"x": 1}))
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def tell(self, server, answers):
             raise AssertionError("nobody to hear")
 
@@ -235,7 +246,7 @@ def test_who_is_refused_at_joining_takes_no_part():
         def round(self, me):
             yield potluck.Fit()
 
-        @potluck.exchange(lambda self, server, sender: Form({"x": Like((2,))}))
+        @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((2,))}))
         def hello(self, server, answers):
             list(answers)
             return Payload()
@@ -290,7 +301,7 @@ def test_a_model_that_cannot_read_its_inputs():
 
 def test_every_reason_for_a_misfit_is_told_at_once():
     tree = Participant("tree", DecisionTreeClassifier(), made_data(10, 0, [0, 1]))
-    with pytest.raises(MisfitError) as error:
+    with pytest.raises(RequirementsError) as error:
         Federation([*nets(1), tree], FD())
     for reason in ("needs public data", "no torch modules: tree", "one label space"):
         assert reason in str(error.value)
@@ -300,7 +311,7 @@ def test_labels_on_public_data_where_needed():
     class Strict(Local):
         needs: ClassVar[Needs] = Needs(public="labels")
 
-    with pytest.raises(MisfitError, match="needs labels on the public data"):
+    with pytest.raises(RequirementsError, match="needs labels on the public data"):
         Federation(nets(1), Strict(), public=made_data(5, 0)[0])
 
 
@@ -368,13 +379,13 @@ def test_replies_are_made_one_by_one_and_counted_when_handed_out():
             reply = yield Exchange("tell", Payload())
             log.append(f"{me.name} hears {reply.facts['you']}")
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def tell(self, server, answers):
             def make(name):
                 log.append(f"made for {name}")
                 return Payload(facts={"you": name})
 
-            return Each([sender for sender, _ in answers], make)
+            return LazyReplies([sender for sender, _ in answers], make)
 
     rows = Federation(nets(2), Told(), engine="serial").run(1).rows()
     assert log == ["made for p0", "p0 hears p0", "made for p1", "p1 hears p1"]
@@ -386,10 +397,10 @@ def test_replies_to_others_than_those_who_asked_are_a_mistake():
         def round(self, me):
             yield Exchange("tell", Payload())
 
-        @potluck.exchange(lambda self, server, sender: Form())
+        @potluck.exchange(lambda self, server, sender: Schema())
         def tell(self, server, answers):
             list(answers)
-            return Each(["p0", "stranger"], lambda name: Payload())
+            return LazyReplies(["p0", "stranger"], lambda name: Payload())
 
     with pytest.raises(TypeError, match="must reply to"):
         Federation(nets(2), Odd()).run(1)

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 import potluck
 from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
-from potluck.federation.admission import Shown
+from potluck.federation.admission import SharedData
 
 X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
 Y = ["dog", "cat", "dog", "cat"]
@@ -267,7 +267,7 @@ def test_inputs_to_predict_are_checked(x):
 
 
 def test_published_test_data_is_restricted_to_ones_own_labels():
-    published = Shown(torch.arange(4.0).reshape(4, 1), np.array(["emu", "dog", "cat", "ant"]))
+    published = SharedData(torch.arange(4.0).reshape(4, 1), np.array(["emu", "dog", "cat", "ant"]))
     mine = clinic().own_test(published)
     assert rows(mine) == [1, 2]
     assert mine.y.tolist() == [1, 0]
@@ -275,20 +275,20 @@ def test_published_test_data_is_restricted_to_ones_own_labels():
 
 
 def test_published_test_data_without_ones_labels_is_none():
-    assert clinic().own_test(Shown(X, np.array(["emu"] * 4))) is None
+    assert clinic().own_test(SharedData(X, np.array(["emu"] * 4))) is None
     assert clinic().own_test(None) is None
 
 
 def test_test_data_of_ones_own_comes_before_what_is_published():
     own = clinic(test=(X[:1], Y[:1]))
-    assert len(own.own_test(Shown(X, np.array(Y)))) == 1
+    assert len(own.own_test(SharedData(X, np.array(Y)))) == 1
 
 
 def test_public_data_is_labelled_where_the_label_is_ones_own():
     p = clinic()
-    p.join(0, Shown(X[:3], np.array(["emu", "cat", "dog"])))
+    p.join(0, SharedData(X[:3], np.array(["emu", "cat", "dog"])))
     assert p.public.y.tolist() == [UNLABELLED, 0, 1]
-    p.join(0, Shown(X[:3]))
+    p.join(0, SharedData(X[:3]))
     assert not p.public.labelled
     p.join(0, None)
     assert p.public is None

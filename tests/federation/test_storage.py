@@ -31,16 +31,24 @@ def fitting(method):
     needs = method.requires()
     if needs.same_architecture:
         return [partial(cnn, i) for i in range(5)]
-    if needs.parts or needs.convolutions:
+    if needs.stages or needs.convolutions:
         return [partial(deep_cnn, i, 1 + i % 2) for i in range(5)]
     return [partial(cnn if i % 2 else mlp, i) for i in range(5)]
 
 
-def table(method, brought=None, at_rest="disk", wave=2, **settings):
+def table(method, brought=None, storage="disk", max_concurrent=2, **settings):
     return potluck.Federation(
         people(fitting(method)) if brought is None else brought,
         method,
-        **{"public": PUBLIC, "test": TEST, "seed": 3, "engine": "batched", "wave": wave, "at_rest": at_rest} | settings,
+        **{
+            "public": PUBLIC,
+            "test": TEST,
+            "seed": 3,
+            "engine": "batched",
+            "max_concurrent": max_concurrent,
+            "storage": storage,
+        }
+        | settings,
     )
 
 
@@ -53,14 +61,14 @@ def resting(participant):
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
 def test_results_are_the_same(method, engine, keep_optimizer):
     settings = {"engine": engine, "keep_optimizer": keep_optimizer, "participation": 0.8}
-    awake, asleep = (table(method, at_rest=place, **settings) for place in ("memory", "disk"))
+    awake, asleep = (table(method, storage=place, **settings) for place in ("memory", "disk"))
     agree(awake.run(3).rows(), asleep.run(3).rows(), 0)
     weights_agree(awake.participants.values(), asleep.participants.values(), 0)
 
 
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
 def test_waves_change_nothing(method):
-    one, several = (table(method, at_rest="memory", wave=wave).run(2).rows() for wave in (None, 2))
+    one, several = (table(method, storage="memory", max_concurrent=count).run(2).rows() for count in (None, 2))
     agree(one, several, 1e-10)
 
 
@@ -72,7 +80,7 @@ def test_a_run_goes_on(method, tmp_path):
     resumed = table(method, keep_optimizer=True)
     agree(unbroken.history.rows(), resumed.run(4, run_dir=tmp_path, resume=True).rows(), 0)
     weights_agree(unbroken.participants.values(), resumed.participants.values(), 0)
-    in_memory = table(method, keep_optimizer=True, at_rest="memory")
+    in_memory = table(method, keep_optimizer=True, storage="memory")
     agree(unbroken.history.rows(), in_memory.run(4, run_dir=tmp_path, resume=True).rows(), 0)
 
 
@@ -97,7 +105,7 @@ def test_each_is_put_to_rest_before_the_next_one_comes():
 
 
 def test_whoever_asks_wakes_a_participant():
-    federation, awake = table(FedAvg()), table(FedAvg(), at_rest="memory")
+    federation, awake = table(FedAvg()), table(FedAvg(), storage="memory")
     for f in (federation, awake):
         f.run(1)
     mine, other = federation.participants["p3"], awake.participants["p3"]
@@ -110,7 +118,7 @@ def test_whoever_asks_wakes_a_participant():
 
 
 def test_what_a_user_changes_is_kept():
-    federation, awake = table(Local()), table(Local(), at_rest="memory")
+    federation, awake = table(Local()), table(Local(), storage="memory")
     for f in (federation, awake):
         for p in f.participants.values():
             p.load({name: torch.zeros_like(entry) for name, entry in p.weights().items()})
@@ -128,9 +136,9 @@ def test_only_a_few_stay_awake_when_all_are_looked_at():
 
 
 def test_test_and_validation_data_rest_too():
-    def whole(at_rest):
+    def whole(storage):
         brought = list(people([partial(mlp, i) for i in range(4)], test=made_data(12, 5), validation=0.3))
-        return table(Local(), brought, at_rest=at_rest)
+        return table(Local(), brought, storage=storage)
 
     federation, awake = whole("disk"), whole("memory")
     agree(awake.run(2).rows(), federation.run(2).rows(), 0)
@@ -155,7 +163,7 @@ def test_models_brought_as_objects_stay_with_their_owner():
         potluck.Participant("net", mlp(0), made_data(20, 0), plan=PLAN, labels=range(3)),
         potluck.Participant("tree", DecisionTreeClassifier(), made_data(20, 1), labels=range(3)),
     ]
-    agree(table(CoFED(update_batch_size=16), awake, at_rest="memory").run(1).rows(), federation.history.rows(), 0)
+    agree(table(CoFED(update_batch_size=16), awake, storage="memory").run(1).rows(), federation.history.rows(), 0)
 
 
 class Counting(nn.Module):
@@ -174,7 +182,7 @@ class Counting(nn.Module):
 
 
 def test_networks_that_change_in_other_ways_than_by_weights():
-    runs = [table(Local(), people([Counting] * 5), at_rest=place, engine="serial") for place in ("memory", "disk")]
+    runs = [table(Local(), people([Counting] * 5), storage=place, engine="serial") for place in ("memory", "disk")]
     agree(runs[0].run(3).rows(), runs[1].run(3).rows(), 0)
 
 
@@ -182,7 +190,7 @@ def test_a_participant_moves_on_to_another_federation():
     federation = table(Local())
     federation.run(1)
     brought = list(federation.participants.values())
-    again = table(Local(), brought, at_rest="memory").run(1).rows()
+    again = table(Local(), brought, storage="memory").run(1).rows()
     agree(federation.history.rows(), again, 0)
     assert all(p.rests is None for p in brought)
 
@@ -202,10 +210,10 @@ def test_the_folder_goes_with_the_last_who_needs_it():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"wave": 0}, "wave is 0; expected a number of participants from 1 on"),
-        ({"wave": True}, "wave is True"),
-        ({"wave": 2.5}, "wave is 2.5"),
-        ({"at_rest": "dsk"}, "at_rest is 'dsk'. Did you mean 'disk'"),
+        ({"max_concurrent": 0}, "max_concurrent is 0; expected a number of participants from 1 on"),
+        ({"max_concurrent": True}, "max_concurrent is True"),
+        ({"max_concurrent": 2.5}, "max_concurrent is 2.5"),
+        ({"storage": "dsk"}, "storage is 'dsk'. Did you mean 'disk'"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

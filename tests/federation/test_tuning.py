@@ -26,7 +26,7 @@ from potluck.recipes import read
 from tests.tables import agree, cnn, made_data, mlp
 
 SGD = Plan(optimizer="sgd", lr=0.1, epochs=4, batch_size=8)
-STILL, GOOD = SGD.but(lr=1e-9), SGD
+STILL, GOOD = SGD.replace(lr=1e-9), SGD
 
 
 def party(model=None, rows=60, **settings):
@@ -53,7 +53,7 @@ def test_a_grid_of_nothing_is_the_plan():
 
 
 def test_a_choice_may_be_nothing_or_an_array():
-    assert [plan.clip for plan in grid(Plan(clip=2.0), clip=[None, 1.0])] == [None, 1.0]
+    assert [plan.max_grad_norm for plan in grid(Plan(max_grad_norm=2.0), max_grad_norm=[None, 1.0])] == [None, 1.0]
     assert [plan.lr for plan in grid(Plan(), lr=np.array([0.1, 0.2]))] == [0.1, 0.2]
 
 
@@ -66,7 +66,7 @@ def test_impossible_combinations_are_left_out():
     ("plan", "choices", "message"),
     [
         (
-            SGD.but(momentum=0.9),
+            SGD.replace(momentum=0.9),
             {"optimizer": ["sgd", "adam"]},
             "optimizer = 'adam' is possible in no combination: mom",
         ),
@@ -92,13 +92,13 @@ def test_the_better_plan_is_found(plans, engine):
 
 
 def test_ties_go_to_the_first():
-    plans = [STILL, *(SGD.but(epochs=4) for _ in range(3))]
+    plans = [STILL, *(SGD.replace(epochs=4) for _ in range(3))]
     assert choose_plan(party(), plans) is plans[1]
 
 
 def test_it_is_what_plain_pytorch_finds():
     """Whole batches, so that no shuffle matters: the same losses, the same accuracies, the same choice."""
-    whole = SGD.but(batch_size=100, epochs=5)
+    whole = SGD.replace(batch_size=100, epochs=5)
     for seed in range(4):
         person = party(validation=made_data(40, 50 + seed))
         accuracies = []
@@ -118,7 +118,7 @@ def test_it_is_what_plain_pytorch_finds():
 
 @pytest.mark.parametrize("model", [cnn, mlp])
 def test_engines_agree(model, caplog):
-    plans = grid(SGD.but(epochs=2), optimizer=["adam", "sgd"], lr=[1e-4, 1e-3, 1e-2, 0.1], batch_size=[7, 16])
+    plans = grid(SGD.replace(epochs=2), optimizer=["adam", "sgd"], lr=[1e-4, 1e-3, 1e-2, 0.1], batch_size=[7, 16])
     with caplog.at_level(logging.WARNING):
         for seed in range(3):
             person = party(model(seed), rows=80)
@@ -156,7 +156,7 @@ def test_every_candidate_starts_alike_and_shuffles_alike(monkeypatch):
 
 
 def test_the_choice_depends_on_the_seed_alone():
-    plans = grid(SGD.but(epochs=1), lr=[0.01, 0.03, 0.1, 0.3])
+    plans = grid(SGD.replace(epochs=1), lr=[0.01, 0.03, 0.1, 0.3])
     torch.manual_seed(1)
     first = [choose_plan(party(), plans, seed=seed) for seed in range(4)]
     torch.manual_seed(2)
@@ -191,7 +191,7 @@ def test_it_sees_the_weights_and_the_split_of_the_federation():
         return built[-1]
 
     person = party(build)
-    choose_plan(person, [STILL.but(transform=look, epochs=1, batch_size=100)], seed=9, engine="serial")
+    choose_plan(person, [STILL.replace(transform=look, epochs=1, batch_size=100)], seed=9, engine="serial")
     federation = potluck.Federation([party(build)], Local(), seed=9)
     there = federation.participants["clinic"]
     assert torch.equal(seen[-1], there.validation.x)
@@ -219,7 +219,7 @@ def test_validation_data_of_ones_own():
 
 
 def test_a_plan_that_diverges_is_not_chosen():
-    wild = SGD.but(lr=1e200)
+    wild = SGD.replace(lr=1e200)
     assert choose_plan(party(cnn(0)), [wild, STILL]) is STILL
     with pytest.raises(SettingsError, match="clinic: training diverged with every plan"):
         choose_plan(party(cnn(0)), [wild, wild])
@@ -329,7 +329,7 @@ def test_a_table_chooses_once(tmp_path, monkeypatch):
 
 def test_a_rehearsal_does_not_train(tmp_path, monkeypatch):
     monkeypatch.setattr(Network, "fit", lambda *_: pytest.fail("trained"))
-    federation = read(written(tmp_path)).federation(engine="rehearsal")
+    federation = read(written(tmp_path)).federation(engine="dry-run")
     assert federation.participants["net1"].plan.lr == 1e-9
 
 

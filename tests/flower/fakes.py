@@ -11,7 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDic
 from flwr.supercore.task_identity import TaskIdentity
 
 from potluck.engines import Serial, pick_device
-from potluck.federation.admission import Shown, published
+from potluck.federation.admission import SharedData, published
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
 from potluck.flower.client import Host
@@ -87,7 +87,7 @@ def opened(message: Message) -> Letter:
     return Letter.unpacked(str(content.config_records["head"]["json"]), body)
 
 
-def shown_of(public: Any) -> Shown:
+def shown_of(public: Any) -> SharedData:
     found = published(public)
     assert found is not None
     return found

@@ -252,7 +252,7 @@ def test_requests_of_past_rounds_are_refused(tmp_path):
 
 def test_an_optimizer_that_remembers_and_has_no_name_is_declined(tmp_path):
     """What a participant keeps must be of use to its next process."""
-    person = participant(plan=PLAN.but(optimizer=lambda weights, **settings: torch.optim.SGD(weights, **settings)))
+    person = participant(plan=PLAN.replace(optimizer=lambda weights, **settings: torch.optim.SGD(weights, **settings)))
     assert host(person, tmp_path).answer(invitation(Local()).letter()).head["kind"] == "accepted"
     answer = host(person, tmp_path).answer(invitation(Local(), keep_optimizer=True).letter())
     assert "trains with tests.flower.test_client:" in answer.head["reason"]
@@ -295,7 +295,7 @@ def test_evaluation_ends_a_half_that_nobody_waits_for(tmp_path):
 
 def test_another_model_does_not_take_up_what_was_kept(tmp_path):
     join(invited(tmp_path, FedAvg()))
-    other = host(participant(plan=PLAN.but(lr=0.5)), tmp_path)
+    other = host(participant(plan=PLAN.replace(lr=0.5)), tmp_path)
     other.answer(invitation(FedAvg()).letter())
     assert other.answer(work("round", 1, 0)).head["kind"] == "failed"
 

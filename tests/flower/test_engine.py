@@ -44,7 +44,7 @@ def _quick(monkeypatch):
 def people(method, count=3):
     needs = method.requires()
     kinds = [cnn, cnn, cnn] if needs.same_architecture else [cnn, mlp, cnn]
-    if needs.parts or needs.convolutions:
+    if needs.stages or needs.convolutions:
         kinds = [deep_cnn, lambda input_shape, classes: deep_cnn(input_shape, classes, 2), deep_cnn]
     made = [
         potluck.Participant(f"p{i}", kinds[i], made_data(20 + 7 * i, i), plan=PLAN, labels=range(3), test=TEST)

@@ -74,7 +74,7 @@ def fitting(method, models):
     needs = method.requires()
     if needs.same_architecture:
         return alike
-    return deep if needs.parts or needs.convolutions else models
+    return deep if needs.stages or needs.convolutions else models
 
 
 LAYERS = ["plain", "ours"] if torch.cuda.is_available() else ["plain"]
@@ -122,7 +122,7 @@ def test_the_order_of_the_participants_changes_nothing(method, engine):
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_adam_that_remembers_across_rounds_agrees(optimizer):
-    plan = PLAN.but(optimizer=optimizer, momentum=0.0, lr=0.01, weight_decay=0.01)
+    plan = PLAN.replace(optimizer=optimizer, momentum=0.0, lr=0.01, weight_decay=0.01)
     runs = [
         play(Local(), alike(), engine, plan=plan, rounds=3, keep_optimizer=True) for engine in ("serial", "batched")
     ]
@@ -158,7 +158,7 @@ def test_dropout_agrees_statistically():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Flatten(), nn.Dropout(0.3), nn.Linear(36, 3)).double()
 
-    plan = PLAN.but(lr=0.02)
+    plan = PLAN.replace(lr=0.02)
     losses = {}
     for engine in ("serial", "batched"):
         rows, _ = play(Local(), [model(i) for i in range(5)], engine, plan=plan, rounds=1)

@@ -30,7 +30,7 @@ TEST = made_data(40, 91)
 
 def table(method, engine="serial", seed=1, **settings):
     models = [cnn(i) for i in range(3)]
-    plan = settings.pop("plan", PLAN.but(optimizer="adam", momentum=0.0, lr=0.01))
+    plan = settings.pop("plan", PLAN.replace(optimizer="adam", momentum=0.0, lr=0.01))
     people = participants(models, plan=plan)
     if isinstance(method, CoFED):
         people += [
@@ -87,7 +87,7 @@ def test_the_servers_own_model_resumes(tmp_path):
             reply = yield potluck.Exchange("ask", potluck.Payload())
             return dict(reply.facts)
 
-        @potluck.exchange(lambda self, server, sender: potluck.Form())
+        @potluck.exchange(lambda self, server, sender: potluck.Schema())
         def ask(self, server, answers):
             list(answers)
             learner = server.learner("auxiliary", lambda: mlp(0), 3)

@@ -168,7 +168,7 @@ def test_without_weights_nothing_is_amiss():
         Fit(hard_and_soft),
         Fit([cross_entropy, cross_entropy]),
         Fit(mask={"weight": torch.ones(1)}),
-        Fit(rule=lambda gradients, given: gradients[0]),
+        Fit(combine_gradients=lambda gradients, given: gradients[0]),
     ],
     ids=["objective", "objectives", "mask", "rule"],
 )

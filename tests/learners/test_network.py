@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from potluck import Companion, Fit, ModelError, Plan, Predict, Samples, Tap
+from potluck import Fit, FrozenModel, ModelError, Plan, Predict, Samples, Tap
 from potluck.core.objectives import cross_entropy
 from potluck.core.requests import Job
 from potluck.learners.base import Fitted
 from potluck.learners.network import EVALUATION_BATCH, Network
-from potluck.learners.schedule import course
+from potluck.learners.schedule import batch_schedule
 
 CPU = torch.device("cpu")
 SEED = 5
@@ -175,16 +175,16 @@ def test_checking_reads_inputs_as_the_plan_prepares_them():
 # Training
 
 
-def by_hand(module, make, factor=lambda progress: 1.0, clip=None, plan=SGD):
+def by_hand(module, make, factor=lambda progress: 1.0, max_grad_norm=None, plan=SGD):
     """The loop anyone would write, over the same batches."""
     optimizer = make(module.parameters())
-    steps = list(course(len(SAMPLES), plan, SEED, 1))
+    steps = list(batch_schedule(len(SAMPLES), plan, SEED, 1))
     module.train()
     for number, step in enumerate(steps):
         optimizer.zero_grad()
         F.cross_entropy(module(SAMPLES.x[step.rows]), SAMPLES.y[step.rows]).backward()
-        if clip:
-            nn.utils.clip_grad_norm_(module.parameters(), clip)
+        if max_grad_norm:
+            nn.utils.clip_grad_norm_(module.parameters(), max_grad_norm)
         optimizer.param_groups[0]["lr"] = plan.lr * factor(number / len(steps))
         optimizer.step()
     return module
@@ -201,7 +201,7 @@ def batchnorm():
         ({}, lambda p: torch.optim.SGD(p), {}),
         ({"momentum": 0.9}, lambda p: torch.optim.SGD(p, momentum=0.9), {}),
         ({"weight_decay": 0.1}, lambda p: torch.optim.SGD(p, weight_decay=0.1), {}),
-        ({"clip": 0.05}, lambda p: torch.optim.SGD(p), {"clip": 0.05}),
+        ({"max_grad_norm": 0.05}, lambda p: torch.optim.SGD(p), {"max_grad_norm": 0.05}),
         ({"schedule": "linear"}, lambda p: torch.optim.SGD(p), {"factor": lambda t: 1 - t}),
         ({"schedule": "cosine"}, lambda p: torch.optim.SGD(p), {"factor": lambda t: (1 + math.cos(math.pi * t)) / 2}),
         ({"optimizer": "adam"}, lambda p: torch.optim.Adam(p), {}),
@@ -214,16 +214,16 @@ def batchnorm():
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_training_is_a_plain_pytorch_loop(settings, make, more):
-    learner, fitted = fit(batchnorm(), plan=SGD.but(**settings))
+    learner, fitted = fit(batchnorm(), plan=SGD.replace(**settings))
     close(learner.model, by_hand(batchnorm(), make, **more))
     assert fitted.steps == 8
 
 
 def test_losses_are_the_mean_of_each_epoch():
-    _, fitted = fit(plain(), plan=SGD.but(lr=1e-30))
+    _, fitted = fit(plain(), plan=SGD.replace(lr=1e-30))
     module = plain()
     for epoch, found in enumerate(fitted.losses):
-        steps = [s for s in course(41, SGD, SEED, 1) if s.epoch == epoch]
+        steps = [s for s in batch_schedule(41, SGD, SEED, 1) if s.epoch == epoch]
         losses = [F.cross_entropy(module(SAMPLES.x[s.rows]), SAMPLES.y[s.rows]).item() for s in steps]
         assert found == pytest.approx((sum(losses) / len(losses),))
     assert len(fitted.losses) == 2
@@ -231,12 +231,12 @@ def test_losses_are_the_mean_of_each_epoch():
 
 def test_weights_of_samples_make_the_loss_a_weighted_mean():
     weight = torch.rand(41, generator=torch.Generator().manual_seed(1))
-    _, fitted = fit(plain(), samples=SAMPLES.with_targets(weight=weight), plan=SGD.but(epochs=1, batch_size=41))
+    _, fitted = fit(plain(), samples=SAMPLES.with_targets(weight=weight), plan=SGD.replace(epochs=1, batch_size=41))
     losses = F.cross_entropy(plain()(SAMPLES.x), SAMPLES.y, reduction="none")
     assert fitted.losses[0][0] == pytest.approx(((weight * losses).sum() / weight.sum()).item())
 
 
-@pytest.mark.parametrize("settings", [{"plan": SGD.but(epochs=0)}, {"samples": SAMPLES.take(torch.arange(0))}])
+@pytest.mark.parametrize("settings", [{"plan": SGD.replace(epochs=0)}, {"samples": SAMPLES.take(torch.arange(0))}])
 def test_no_epochs_or_no_samples_train_nothing(settings):
     learner, fitted = fit(batchnorm(), **settings)
     close(learner.model, batchnorm())
@@ -250,13 +250,13 @@ def test_a_last_batch_of_one_sample_does_not_stop_batchnorm():
         seen.append(len(batch["x"]))
         return cross_entropy(net, batch, given)
 
-    fit(batchnorm(), Fit(watching), plan=SGD.but(epochs=1))
+    fit(batchnorm(), Fit(watching), plan=SGD.replace(epochs=1))
     assert seen == [10, 10, 10, 11]
 
 
 def test_bytes_are_scaled_and_augmented_on_the_way_in():
     images = Samples({"x": torch.full((8, 3), 255, dtype=torch.uint8), "y": SAMPLES.y[:8]})
-    plan = SGD.but(augment=lambda x, generator: x - 51)
+    plan = SGD.replace(augment=lambda x, generator: x - 51)
     floats = Samples({"x": torch.full((8, 3), 0.8, dtype=torch.float64), "y": SAMPLES.y[:8]})
     close(fit(plain(), samples=images, plan=plan)[0].model, fit(plain(), samples=floats)[0].model)
 
@@ -301,7 +301,7 @@ def test_dropout_differs_from_training_to_training():
 
 @pytest.mark.parametrize("settings", [{"momentum": 0.9}, {"optimizer": "adamw"}])
 def test_a_mask_keeps_positions_as_they_were(settings):
-    plan = SGD.but(weight_decay=0.1, **settings)
+    plan = SGD.replace(weight_decay=0.1, **settings)
     mask = {
         "0.weight": torch.rand(8, 3, generator=torch.Generator().manual_seed(1)) > 0.5,
         "2.bias": torch.tensor(False),
@@ -322,7 +322,7 @@ def test_a_mask_of_ones_is_no_mask():
 
 def test_what_a_mask_holds_back_does_not_count_when_gradients_are_clipped():
     mask = {name: torch.tensor(name == "2.bias") for name, _ in plain().named_parameters()}
-    learner, _ = fit(plain(), Fit(mask=mask), plan=Plan(optimizer="sgd", lr=1.0, clip=1e-3, batch_size=41))
+    learner, _ = fit(plain(), Fit(mask=mask), plan=Plan(optimizer="sgd", lr=1.0, max_grad_norm=1e-3, batch_size=41))
     moved = learner.model[2].bias - plain()[2].bias
     assert moved.norm().item() == pytest.approx(1e-3, rel=1e-3)
 
@@ -340,7 +340,7 @@ def test_draws_are_fresh_at_each_step_and_the_same_each_time():
             seen.append(batch["noise"])
             return F.cross_entropy(net(batch["x"] + batch["noise"]), batch["y"])
 
-        return fit(plain(), Fit(noisy, draws={"noise": (3,)}), seed=seed)[0], seen
+        return fit(plain(), Fit(noisy, noise={"noise": (3,)}), seed=seed)[0], seen
 
     (first, ours), (again, same), (_, other) = drawn(), drawn(), drawn(6)
     assert [noise.shape for noise in ours] == [(10, 3), (10, 3), (10, 3), (11, 3)] * 2
@@ -361,8 +361,8 @@ def together(net, batch, given):
 
 def test_several_objectives_add_up():
     given = {"strength": 0.1}
-    apart, fitted = fit(plain(), Fit([cross_entropy, pull], given=given))
-    close(apart.model, fit(plain(), Fit(together, given=given))[0].model)
+    apart, fitted = fit(plain(), Fit([cross_entropy, pull], context=given))
+    close(apart.model, fit(plain(), Fit(together, context=given))[0].model)
     assert [len(losses) for losses in fitted.losses] == [2, 2]
 
 
@@ -373,16 +373,20 @@ def scaled(gradients, given):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_rule_decides_what_becomes_of_the_gradients(optimizer):
-    plan, given = SGD.but(optimizer=optimizer), {"strength": 0.1, "share": 0.0}
-    ruled, _ = fit(plain(), Fit([cross_entropy, pull], given=given, rule=scaled), plan=plan)
-    close(ruled.model, fit(plain(), Fit(pull, given=given), plan=plan)[0].model)
-    summed, _ = fit(plain(), Fit([cross_entropy, pull], given=given | {"share": 1.0}, rule=scaled), plan=plan)
-    close(summed.model, fit(plain(), Fit(together, given=given), plan=plan)[0].model)
+    plan, given = SGD.replace(optimizer=optimizer), {"strength": 0.1, "share": 0.0}
+    ruled, _ = fit(plain(), Fit([cross_entropy, pull], context=given, combine_gradients=scaled), plan=plan)
+    close(ruled.model, fit(plain(), Fit(pull, context=given), plan=plan)[0].model)
+    summed, _ = fit(
+        plain(), Fit([cross_entropy, pull], context=given | {"share": 1.0}, combine_gradients=scaled), plan=plan
+    )
+    close(summed.model, fit(plain(), Fit(together, context=given), plan=plan)[0].model)
 
 
 def test_a_rule_may_change_a_single_gradient():
-    halved, _ = fit(plain(), Fit(rule=lambda gradients, given: {n: g / 2 for n, g in gradients[0].items()}))
-    close(halved.model, fit(plain(), plan=SGD.but(lr=SGD.lr / 2))[0].model)
+    halved, _ = fit(
+        plain(), Fit(combine_gradients=lambda gradients, given: {n: g / 2 for n, g in gradients[0].items()})
+    )
+    close(halved.model, fit(plain(), plan=SGD.replace(lr=SGD.lr / 2))[0].model)
 
 
 def test_a_parameter_the_objective_does_not_use_has_a_gradient_of_zero():
@@ -404,7 +408,7 @@ def test_frozen_norms_use_and_keep_their_running_statistics():
         modes.append((net._module[1].training, net._module[2].training))
         return cross_entropy(net, batch, given)
 
-    learner, _ = fit(copy.deepcopy(start), Fit(watching, frozen_norms=True))
+    learner, _ = fit(copy.deepcopy(start), Fit(watching, freeze_norm_stats=True))
     assert set(modes) == {(False, True)}
     for name in ("running_mean", "running_var", "num_batches_tracked"):
         assert torch.equal(getattr(learner.model[1], name), getattr(start[1], name))
@@ -429,8 +433,8 @@ def test_a_companion_is_frozen_and_in_evaluation_mode(own):
         said.append(given["teacher"](SAMPLES.x))
         return F.mse_loss(net(batch["x"]), given["teacher"](batch["x"]))
 
-    companion = Companion(weights, None if own else teacher)
-    learner, _ = fit(normed(), Fit(beside, given={"teacher": companion}))
+    companion = FrozenModel(weights, None if own else teacher)
+    learner, _ = fit(normed(), Fit(beside, context={"teacher": companion}))
     assert len(said) == 8
     for answer in said:
         torch.testing.assert_close(answer, expected)
@@ -445,8 +449,8 @@ def test_companions_may_stand_in_lists_and_dicts():
         first, second = given["teachers"]
         return F.mse_loss(net(batch["x"]), first(batch["x"]) + second["model"](batch["x"]))
 
-    companion = Companion(Network(plain()).weights())
-    learner, _ = fit(plain(), Fit(two, given={"teachers": [companion, {"model": companion}]}))
+    companion = FrozenModel(Network(plain()).weights())
+    learner, _ = fit(plain(), Fit(two, context={"teachers": [companion, {"model": companion}]}))
     assert differ(learner.model, plain())
 
 
@@ -457,13 +461,13 @@ def test_companions_may_stand_in_lists_and_dicts():
     "settings", [{"optimizer": "adam"}, {"optimizer": "adamw", "weight_decay": 0.1}, {"momentum": 0.9}], ids=str
 )
 def test_an_optimizer_that_is_kept_goes_on_as_in_one_long_training(settings):
-    whole = SGD.but(batch_size=41, **settings)
-    long, _ = fit(plain(), plan=whole.but(epochs=6))
+    whole = SGD.replace(batch_size=41, **settings)
+    long, _ = fit(plain(), plan=whole.replace(epochs=6))
 
     def in_pieces(keep):
         learner = Network(plain())
         for epochs in (2, 0, 1, 3):
-            learner.fit(job(learner, plan=whole.but(epochs=epochs), keep=keep), CPU)
+            learner.fit(job(learner, plan=whole.replace(epochs=epochs), keep=keep), CPU)
         return learner.model
 
     close(in_pieces(keep=True), long.model, 1e-10)
@@ -471,20 +475,20 @@ def test_an_optimizer_that_is_kept_goes_on_as_in_one_long_training(settings):
 
 
 def test_an_optimizer_is_forgotten_unless_it_is_to_be_kept():
-    learner, _ = fit(plain(), plan=SGD.but(optimizer="adam"))
+    learner, _ = fit(plain(), plan=SGD.replace(optimizer="adam"))
     assert learner.optimizer_state == {}
 
 
 def test_what_is_remembered_has_torchs_own_names():
-    learner, _ = fit(plain(), plan=SGD.but(optimizer="adam"), keep=True)
+    learner, _ = fit(plain(), plan=SGD.replace(optimizer="adam"), keep=True)
     assert set(learner.optimizer_state) == {"0.weight", "0.bias", "2.weight", "2.bias"}
     assert set(learner.optimizer_state["2.bias"]) == {"step", "exp_avg", "exp_avg_sq"}
     assert learner.optimizer_state["2.bias"]["step"] == 8
 
 
 def test_a_custom_optimizer_is_kept_too():
-    plan = SGD.but(optimizer=torch.optim.RMSprop, batch_size=41, lr=0.01)
-    long, _ = fit(plain(), plan=plan.but(epochs=4))
+    plan = SGD.replace(optimizer=torch.optim.RMSprop, batch_size=41, lr=0.01)
+    long, _ = fit(plain(), plan=plan.replace(epochs=4))
     learner = Network(plain())
     for _ in range(2):
         learner.fit(job(learner, plan=plan, keep=True), CPU)
@@ -492,7 +496,7 @@ def test_a_custom_optimizer_is_kept_too():
 
 
 def test_another_network_takes_up_what_one_kept():
-    plan = SGD.but(optimizer="adam")
+    plan = SGD.replace(optimizer="adam")
     first, _ = fit(normed(), plan=plan, keep=True)
     second = Network(normed())
     second.restore(first.state())

@@ -10,18 +10,18 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job
 from potluck.core.samples import Samples
 from potluck.learners.network import Network
-from potluck.learners.schedule import batch_of, course, epoch_means
+from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 
 
 def sizes(samples, **settings):
-    return [len(step.rows) for step in course(samples, Plan(**settings), seed=1, round=1)]
+    return [len(step.rows) for step in batch_schedule(samples, Plan(**settings), seed=1, round=1)]
 
 
 def batch(work=None, dtype=torch.float32, number=0, seed=1, samples=None, **settings):
     samples = samples or Samples({"x": torch.arange(20.0).reshape(10, 2), "y": torch.arange(10)})
     plan = Plan(batch_size=4, **settings)
     job = Job("p", work or Fit(), Network(nn.Linear(2, 2)), samples, plan, seed=seed, round=1)
-    step = list(course(len(samples), plan, seed, 1))[number]
+    step = list(batch_schedule(len(samples), plan, seed, 1))[number]
     found = batch_of(job, step, dtype)
     return step, {**found, "x": plan.inputs(found["x"], dtype)}
 
@@ -29,7 +29,7 @@ def batch(work=None, dtype=torch.float32, number=0, seed=1, samples=None, **sett
 @settings(deadline=None)
 @given(samples=st.integers(1, 40), batch_size=st.integers(1, 12), epochs=st.integers(0, 3))
 def test_every_epoch_sees_every_sample_once(samples, batch_size, epochs):
-    steps = list(course(samples, Plan(batch_size=batch_size, epochs=epochs), seed=1, round=1))
+    steps = list(batch_schedule(samples, Plan(batch_size=batch_size, epochs=epochs), seed=1, round=1))
     assert [step.number for step in steps] == list(range(len(steps)))
     for epoch in range(epochs):
         seen = torch.cat([step.rows for step in steps if step.epoch == epoch])
@@ -55,7 +55,7 @@ def test_nothing_to_train_on_or_no_epochs_are_no_steps():
 
 
 def orders(seed, epochs=2):
-    return [step.rows.tolist() for step in course(30, Plan(batch_size=30, epochs=epochs), seed, 1)]
+    return [step.rows.tolist() for step in batch_schedule(30, Plan(batch_size=30, epochs=epochs), seed, 1)]
 
 
 def test_the_order_comes_from_seed_and_epoch():
@@ -66,13 +66,13 @@ def test_the_order_comes_from_seed_and_epoch():
 
 
 def test_the_rate_follows_the_schedule_over_the_whole_training():
-    steps = course(8, Plan(lr=0.8, epochs=2, batch_size=4, schedule="linear"), seed=1, round=1)
+    steps = batch_schedule(8, Plan(lr=0.8, epochs=2, batch_size=4, schedule="linear"), seed=1, round=1)
     assert [step.lr for step in steps] == pytest.approx([0.8, 0.6, 0.4, 0.2])
 
 
 def test_the_rate_may_follow_the_round():
     plan = Plan(lr=1.0, schedule=lambda progress, round: 1 / round)
-    assert [step.lr for step in course(8, plan, seed=1, round=4)] == [0.25]
+    assert [step.lr for step in batch_schedule(8, plan, seed=1, round=4)] == [0.25]
 
 
 def test_a_batch_holds_the_rows_of_every_column():
@@ -111,7 +111,7 @@ def test_augmentation_draws_from_the_seed_and_the_step():
 
 
 def test_draws_have_a_row_of_the_shape_asked_for_for_each_sample():
-    _, found = batch(Fit(draws={"noise": (3, 2), "coin": ()}), dtype=torch.float64, number=2)
+    _, found = batch(Fit(noise={"noise": (3, 2), "coin": ()}), dtype=torch.float64, number=2)
     assert found["noise"].shape == (2, 3, 2)
     assert found["coin"].shape == (2,)
     assert found["noise"].dtype == torch.float64
@@ -119,7 +119,7 @@ def test_draws_have_a_row_of_the_shape_asked_for_for_each_sample():
 
 def test_draws_are_standard_normal_and_differ_by_name_step_and_seed():
     def draw(name="noise", **settings):
-        return batch(Fit(draws={name: (2000,)}), **settings)[1][name]
+        return batch(Fit(noise={name: (2000,)}), **settings)[1][name]
 
     noise = draw()
     assert noise.mean().abs() < 0.05

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from potluck.core.errors import ModelError, SettingsError
-from potluck.core.model_view import Net
-from potluck.learners.structure import Parts, convolutions, draft_point, parts
+from potluck.core.model_view import ModelView
+from potluck.learners.structure import Stages, convolutions, draft_point, find_stages
 from potluck.models import cnn, densenet, mlp, resnet
 from potluck.models.densenet import DEPTHS
 
@@ -106,7 +106,7 @@ class TestDraftPoint:
         network.bn1.eval()
         before = {name: entry.clone() for name, entry in network.state_dict().items()}
         draft_point(network, "conv1", IMAGES)
-        parts(network, IMAGES)
+        find_stages(network, IMAGES)
         assert all(torch.equal(entry, before[name]) for name, entry in network.state_dict().items())
         assert [name for name, layer in network.named_modules() if not layer.training] == ["bn1"]
         assert not any(layer._forward_hooks or layer._forward_pre_hooks for layer in network.modules())
@@ -129,15 +129,15 @@ DENSE_STAGES = (
 CASES = {
     "ResNet": (
         lambda: resnet(10, (3, 32, 32), 10),
-        Parts(("conv1", "bn1", "relu", "maxpool"), LAYERS, ("avgpool", "flatten", "fc")),
+        Stages(("conv1", "bn1", "relu", "maxpool"), LAYERS, ("avgpool", "flatten", "fc")),
     ),
     "ResNet with the small stem": (
         lambda: resnet(10, (3, 32, 32), 10, stem="small"),
-        Parts(("conv1", "bn1", "relu"), LAYERS, ("avgpool", "flatten", "fc")),
+        Stages(("conv1", "bn1", "relu"), LAYERS, ("avgpool", "flatten", "fc")),
     ),
     "DenseNet": (
         lambda: densenet(121, (3, 32, 32), 10),
-        Parts(
+        Stages(
             tuple(f"features.{name}" for name in ("conv0", "norm0", "relu0", "pool0")),
             tuple(f"features.{name}" for name in DENSE_STAGES),
             ("relu", "avgpool", "flatten", "classifier"),
@@ -145,7 +145,7 @@ CASES = {
     ),
     "plain CNN": (
         lambda: cnn((3, 32, 32), 10, channels=(4, 5, 6)),
-        Parts(("conv1", "relu1", "pool1"), ("conv2", "relu2", "pool2", "conv3", "relu3", "pool3"), ("flatten", "fc")),
+        Stages(("conv1", "relu1", "pool1"), ("conv2", "relu2", "pool2", "conv3", "relu3", "pool3"), ("flatten", "fc")),
     ),
     "CNN of blocks with two linear layers": (
         lambda: nn.Sequential(
@@ -157,7 +157,7 @@ CASES = {
             nn.ReLU(),
             nn.Linear(8, 2),
         ),
-        Parts(("0",), ("1",), ("2", "3", "4", "5", "6")),
+        Stages(("0",), ("1",), ("2", "3", "4", "5", "6")),
     ),
     "wrapped CNN with a stem of two convolutions": (
         lambda: Own(
@@ -166,7 +166,7 @@ CASES = {
             pool=nn.MaxPool2d(2),
             head=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)),
         ),
-        Parts(("body.0", "body.1", "body.2"), ("body.3", "body.4"), ("pool", "head")),
+        Stages(("body.0", "body.1", "body.2"), ("body.3", "body.4"), ("pool", "head")),
     ),
     "list of blocks with a norm behind it": (
         lambda: Own(
@@ -180,7 +180,7 @@ CASES = {
             flatten=nn.Flatten(),
             fc=nn.Linear(16, 2),
         ),
-        Parts(("stem",), ("blocks.0", "blocks.1", "norm", "act"), ("pool", "flatten", "fc")),
+        Stages(("stem",), ("blocks.0", "blocks.1", "norm", "act"), ("pool", "flatten", "fc")),
     ),
 }
 
@@ -190,9 +190,9 @@ class TestParts:
     def test_are_found_and_equal_the_whole_in_a_row(self, case):
         make, expected = CASES[case]
         network = make()
-        found = parts(network, IMAGES)
+        found = find_stages(network, IMAGES)
         assert found == expected
-        net = Net(network.eval())
+        net = ModelView(network.eval())
         features = net.part(found.intermediate, net.part(found.extractor, IMAGES))
         torch.testing.assert_close(net.part(found.classifier, features), network(IMAGES))
 
@@ -200,7 +200,7 @@ class TestParts:
         """FedIN, section 4: 64×8×8 values go in and 512 come out, for 32×32 images."""
         for depth in (10, 14):
             network = resnet(depth, (3, 32, 32), 10).eval()
-            found, net = parts(network, IMAGES), Net(network)
+            found, net = find_stages(network, IMAGES), ModelView(network)
             going_in = net.part(found.extractor, IMAGES)
             assert going_in.shape == (2, 64, 8, 8)
             assert net.part(found.intermediate, going_in).shape == (2, 512, 1, 1)
@@ -210,20 +210,20 @@ class TestParts:
         network = nn.Sequential(
             nn.Conv2d(3, 4, 3), relu, nn.Conv2d(4, 4, 3), relu, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 2)
         )
-        assert parts(network, IMAGES) == Parts(("0", "1"), ("2", "1"), ("4", "5", "6"))
+        assert find_stages(network, IMAGES) == Stages(("0", "1"), ("2", "1"), ("4", "5", "6"))
 
     def test_can_be_named(self):
         network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2))
         named = {"extractor": ["0", "1"], "intermediate": ["2", "3"], "classifier": "4"}
-        assert parts(network, IMAGES, stages=named) == Parts(("0", "1"), ("2", "3"), ("4",))
+        assert find_stages(network, IMAGES, stages=named) == Stages(("0", "1"), ("2", "3"), ("4",))
         with pytest.raises(ModelError, match="is not its parts in a row: 0, 1, 3, 4 do not give its output"):
-            parts(network, IMAGES, stages={**named, "intermediate": ["3"]})
+            find_stages(network, IMAGES, stages={**named, "intermediate": ["3"]})
         with pytest.raises(ModelError, match="no layer '9'"):
-            parts(network, IMAGES, stages={**named, "classifier": ["9"]})
+            find_stages(network, IMAGES, stages={**named, "classifier": ["9"]})
         with pytest.raises(SettingsError, match="expected layers for each of extractor, intermediate, classifier"):
-            parts(network, IMAGES, stages={"extractor": ["0"], "classifier": ["4"]})
+            find_stages(network, IMAGES, stages={"extractor": ["0"], "classifier": ["4"]})
         with pytest.raises(SettingsError, match="expected layers for each"):
-            parts(network, IMAGES, stages={**named, "intermediate": []})
+            find_stages(network, IMAGES, stages={**named, "intermediate": []})
 
     def test_steps_that_are_no_modules_are_an_error(self):
         network = Own(
@@ -233,7 +233,7 @@ class TestParts:
             fc=nn.Linear(4, 2),
         )
         with pytest.raises(ModelError, match=r"Make modules \(nn.Flatten, nn.ReLU, …\) .* or name them: stages="):
-            parts(network, IMAGES)
+            find_stages(network, IMAGES)
 
     @pytest.mark.parametrize(
         ("network", "message"),
@@ -248,4 +248,4 @@ class TestParts:
     )
     def test_what_is_not_there_is_told(self, network, message):
         with pytest.raises(ModelError, match=message):
-            parts(network, IMAGES)
+            find_stages(network, IMAGES)

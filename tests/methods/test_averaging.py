@@ -7,11 +7,11 @@ import torch
 from torch import tensor
 
 from potluck.methods import averaging as windows
-from potluck.methods.averaging import WindowMean, window
+from potluck.methods.averaging import MaskedMean, window
 
 
 def mean(old, *contributions):
-    window = WindowMean(old.shape)
+    window = MaskedMean(old.shape)
     for value, weight, at, mask in contributions:
         window.add(tensor(value), weight, at, None if mask is None else tensor(mask))
     return window.result(old)
@@ -55,7 +55,7 @@ def test_positions_in_several_dimensions_meet_everywhere():
         taken = [list(p) if isinstance(p, torch.Tensor) else range(p, p + n) for p, n in zip(at, shape, strict=True)]
         expected = [whole[i, j, k].item() for i in taken[0] for j in taken[1] for k in taken[2]]
         assert whole[window(at, shape)].flatten().tolist() == expected
-        merged = WindowMean(whole.shape)
+        merged = MaskedMean(whole.shape)
         merged.add(torch.full(shape, 2.0), at=at)
         merged.add(torch.full(shape, 5.0), 2.0, at)
         found = merged.result(whole)
@@ -117,7 +117,7 @@ def test_any_mixture_of_windows_is_what_it_is_one_position_after_the_other(kinds
     contributions = [drawn(kind, draw) for _ in range(5) for kind in kinds]
     old = torch.randn(7, 5, 3, generator=draw)
     for order in (contributions, contributions[::-1]):
-        merged = WindowMean(old.shape)
+        merged = MaskedMean(old.shape)
         for contribution in order:
             merged.add(*contribution)
         torch.testing.assert_close(merged.result(old), plainly(old, contributions), rtol=1e-6, atol=1e-7)
@@ -127,7 +127,7 @@ def test_any_mixture_of_windows_is_what_it_is_one_position_after_the_other(kinds
 
 def test_nothing_added_leaves_a_copy_of_the_old_value():
     old = torch.ones(3)
-    found = WindowMean(old.shape).result(old)
+    found = MaskedMean(old.shape).result(old)
     assert found.equal(old)
     assert found.data_ptr() != old.data_ptr()
 

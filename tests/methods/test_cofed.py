@@ -19,9 +19,9 @@ SPACES = {"P1": ["a", "b"], "P2": ["a", "b"], "P3": ["b", "c"], "P4": ["a", "c"]
 VOTES = {"P1": "aaba", "P2": "abbb", "P3": "bbcc", "P4": "acca"}
 
 
-def received(alpha, credibility=None, said=VOTES):
+def received(alpha, participant_weights=None, said=VOTES):
     """What each participant receives, as {label: rows counted from 1}."""
-    weights = dict.fromkeys(SPACES, 1.0) | (credibility or {})
+    weights = dict.fromkeys(SPACES, 1.0) | (participant_weights or {})
     server = Server(0, weights, Samples({"x": torch.zeros(4, 1)}), state={"labels": SPACES})
     answers = iter(
         (
@@ -151,7 +151,7 @@ def test_traffic_is_the_votes_and_what_comes_back():
 
 def test_a_participant_without_classes_in_common_is_named():
     lonely = potluck.Participant("lonely", DecisionTreeClassifier(), made_data(10, 0, [7, 8]))
-    with pytest.raises(potluck.MisfitError, match="lonely has no class in common"):
+    with pytest.raises(potluck.RequirementsError, match="lonely has no class in common"):
         potluck.Federation([*people(), lonely], CoFED(), public=made_data(20, 1)[0])
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import potluck
 from potluck.core.errors import ModelError, PayloadError, SettingsError
-from potluck.core.model_view import Net
+from potluck.core.model_view import ModelView
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
 from potluck.federation.method import Needs
@@ -69,9 +69,9 @@ def exchanged(method, shown, labels=()):
 def loss(draft, target, name="conv1"):
     """What the method's objective makes of one draft and its target."""
     if name == "logits":
-        net, given = Net(Says(draft)), {"weights": {name: 1.0}, "places": {name: ""}}
+        net, given = ModelView(Says(draft)), {"weights": {name: 1.0}, "places": {name: ""}}
     else:
-        net = Net(nn.Sequential(Says(draft), Says(torch.zeros(1, 2))))
+        net = ModelView(nn.Sequential(Says(draft), Says(torch.zeros(1, 2))))
         given = {"weights": {name: 1.0}, "places": {name: "0"}}
     return draft_loss(net, {"x": torch.zeros(1, 1), name: target}, given).item()
 
@@ -112,7 +112,7 @@ class TestNumbersWorkedByHand:
 
     def test_the_losses_are_weighted(self):
         """2 · 1 + 3 · 4 + 5 · ln 2."""
-        net = Net(nn.Sequential(Says(flat(0)), Says(flat(0)), Says(torch.zeros(1, 2))))
+        net = ModelView(nn.Sequential(Says(flat(0)), Says(flat(0)), Says(torch.zeros(1, 2))))
         batch = {"x": torch.zeros(1, 1), "conv1": flat(1), "conv9": flat(2), "logits": torch.zeros(1, 2)}
         given = {
             "weights": {"conv1": 2.0, "conv9": 3.0, "logits": 5.0},
@@ -209,7 +209,7 @@ def test_whole_method_equals_a_plain_recomputation(weights, pad_norm):
     """Two rounds of full-batch gradient descent with networks of one, two and three convolutions, written out."""
     people = participants([kind(i) for i, kind in enumerate(KINDS)], plan=potluck.Plan(optimizer="sgd", lr=0.1))
     for person in people:
-        person.plan = person.plan.but(batch_size=1000)
+        person.plan = person.plan.replace(batch_size=1000)
     data = [(p.data.x, p.data.y) for p in people]
     nets = [kind(i) for i, kind in enumerate(KINDS)]
     method = DraftFed(**{f"lambda{k}": w for k, w in enumerate(weights, 1)}, draft_lr=0.05, pad_norm=pad_norm)
@@ -289,7 +289,7 @@ def test_resnets_densenets_and_plain_cnns_share_a_table():
     models = [partial(resnet, 10, stem="small"), partial(densenet, 121, stem="small"), cnn]
     data = potluck.data.generated_images(samples=40, classes=3)
     people = [
-        potluck.Participant(f"p{i}", model, (data.x[i::3], data.y[i::3]), labels=range(3), plan=PLAN.but(lr=0.01))
+        potluck.Participant(f"p{i}", model, (data.x[i::3], data.y[i::3]), labels=range(3), plan=PLAN.replace(lr=0.01))
         for i, model in enumerate(models)
     ]
     federation = potluck.Federation(people, DraftFed(samples=6), public=data.x_test, test=(data.x_test, data.y_test))
@@ -311,7 +311,7 @@ def test_shortcuts_may_count():
     def depth(**settings):
         data = potluck.data.generated_images(samples=12, classes=3)
         person = potluck.Participant("p", partial(resnet, 10, stem="small"), (data.x, data.y), labels=range(3))
-        potluck.Federation([person], DraftFed(samples=2, **settings), public=data.x_test, engine="rehearsal").run(1)
+        potluck.Federation([person], DraftFed(samples=2, **settings), public=data.x_test, engine="dry-run").run(1)
         return person.state["depth"]
 
     assert (depth(), depth(count_shortcuts=True)) == (9, 12)
@@ -354,7 +354,7 @@ class TestSharedInputs:
 
 def learned_drafts_only(plan=PLAN, **settings):
     """A participant after learning drafts and nothing else."""
-    people = participants([middle(0), middle(1)], plan=plan.but(epochs=0))
+    people = participants([middle(0), middle(1)], plan=plan.replace(epochs=0))
     potluck.Federation(people, DraftFed(draft_epochs=1, **settings), public=PUBLIC[0]).run(1)
     return people[0].weights()
 
@@ -362,14 +362,14 @@ def learned_drafts_only(plan=PLAN, **settings):
 class TestDraftLearning:
     def test_batchnorm_keeps_its_statistics_unless_told_otherwise(self):
         before = middle(0).state_dict()
-        frozen, free = learned_drafts_only(), learned_drafts_only(frozen_norms=False)
+        frozen, free = learned_drafts_only(), learned_drafts_only(freeze_norm_stats=False)
         assert torch.equal(frozen["1.running_mean"], before["1.running_mean"])
         assert not torch.equal(free["1.running_mean"], before["1.running_mean"])
         assert not torch.equal(frozen["1.weight"], before["1.weight"])
 
     def test_inputs_are_not_augmented(self):
         """A target belongs to the input as it is."""
-        plan = PLAN.but(augment=lambda x, generator: 0 * x)
+        plan = PLAN.replace(augment=lambda x, generator: 0 * x)
         torch.testing.assert_close(learned_drafts_only(plan), learned_drafts_only(), rtol=0, atol=0)
 
     def test_settings_change_the_plan(self):
@@ -414,13 +414,13 @@ def test_a_resumed_run_equals_an_unbroken_one(tmp_path):
 
 class TestNeeds:
     def test_they_are_declared(self):
-        assert DraftFed.needs == Needs(layers=True, convolutions=True, public="inputs", one_label_space=True)
+        assert DraftFed.needs == Needs(torch_module=True, convolutions=True, public="inputs", one_label_space=True)
         assert DraftFed().requires() == DraftFed.needs
-        assert DraftFed(**ONLY_D2).requires() == Needs(layers=True, convolutions=True, public="inputs")
-        assert DraftFed(**ONLY_D3).requires() == Needs(layers=True, public="inputs", one_label_space=True)
+        assert DraftFed(**ONLY_D2).requires() == Needs(torch_module=True, convolutions=True, public="inputs")
+        assert DraftFed(**ONLY_D3).requires() == Needs(torch_module=True, public="inputs", one_label_space=True)
 
     def test_convolutions_are_needed_unless_only_logits_are_compared(self):
-        with pytest.raises(potluck.MisfitError, match="p1: Sequential has no convolution"):
+        with pytest.raises(potluck.RequirementsError, match="p1: Sequential has no convolution"):
             potluck.Federation(participants([shallow(0), mlp(1)]), DraftFed(), public=PUBLIC[0])
         people = participants([shallow(0), mlp(1)])
         rows = potluck.Federation(people, DraftFed(**ONLY_D3), public=PUBLIC[0]).run(1).rows()
@@ -434,7 +434,7 @@ class TestNeeds:
                 for i, (n, s) in enumerate(spaces.items())
             ]
 
-        with pytest.raises(potluck.MisfitError, match="needs one label space"):
+        with pytest.raises(potluck.RequirementsError, match="needs one label space"):
             potluck.Federation(people(), DraftFed(), public=PUBLIC[0])
         rows = potluck.Federation(people(), DraftFed(lambda3=0), public=PUBLIC[0]).run(1).rows()
         assert [row["refused"] for row in rows] == [None, None]
@@ -442,11 +442,11 @@ class TestNeeds:
     def test_the_server_finds_unequal_labels_too(self):
         server = Server(0, {"a": 1.0, "b": 1.0}, Samples({"x": torch.zeros(1, 1)}))
         told = [(n, Payload(facts={"depth": 1, "labels": [n]})) for n in ("b", "a")]
-        with pytest.raises(potluck.MisfitError, match=r"b has labels \['b'\], a has \['a'\]"):
+        with pytest.raises(potluck.RequirementsError, match=r"b has labels \['b'\], a has \['a'\]"):
             DraftFed().depths(server, iter(told))
 
     def test_public_data_is_needed(self):
-        with pytest.raises(potluck.MisfitError, match="needs public data"):
+        with pytest.raises(potluck.RequirementsError, match="needs public data"):
             potluck.Federation(participants([shallow(0)]), DraftFed())
 
     def test_a_convolution_that_never_runs_is_named_with_its_owner(self):
@@ -543,7 +543,7 @@ def test_learning_from_the_others_beats_learning_alone():
     def accuracy(method):
         scores = []
         for seed in range(3):
-            aside = potluck.data.take_aside(digits.x, digits.y, 512, seed=seed)
+            aside = potluck.data.split_public(digits.x, digits.y, 512, seed=seed)
             shares = np.random.default_rng(seed).permutation(aside.kept)[:240].reshape(6, 40)
             people = [
                 potluck.Participant(

@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call
 
 import potluck
-from potluck.core.model_view import Net
+from potluck.core.model_view import ModelView
 from potluck.core.objectives import hard_and_soft
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
@@ -36,7 +36,7 @@ def test_the_loss_adds_hard_and_soft_terms_by_hand():
     own = Samples({"x": torch.zeros(1, 1), "y": torch.tensor([0])})
     soft = Samples({"x": torch.zeros(2, 1)}).with_targets(soft=torch.tensor([[0.8, 0.2], [0.6, 0.4]]))
     mixed = Samples.concat([own, soft])
-    loss = hard_and_soft(Net(Constant()), dict(mixed.columns), {"temperature": 5.0})
+    loss = hard_and_soft(ModelView(Constant()), dict(mixed.columns), {"temperature": 5.0})
     assert 3 * loss.item() == pytest.approx(2.079442, abs=1e-6)
 
 
@@ -101,5 +101,5 @@ def test_first_epochs_and_later_epochs():
 
 
 def test_it_needs_public_data():
-    with pytest.raises(potluck.MisfitError, match="needs public data"):
+    with pytest.raises(potluck.RequirementsError, match="needs public data"):
         potluck.Federation(participants([mlp(0)]), FD())

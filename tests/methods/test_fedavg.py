@@ -32,7 +32,7 @@ def test_all_start_from_the_weights_of_the_first_by_name():
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
 def test_the_round_is_the_weighted_mean_of_local_training(weighting):
     people, federation = start(FedAvg(weighting=weighting))
-    people[1].weight = federation.server.credibility["p1"] = 2.0
+    people[1].weight = federation.server.participant_weights["p1"] = 2.0
     federation.run(0)
     # The same local training, alone: FedAvg's own first request is its only Fit, so the draws are the same.
     alone = copy.deepcopy(people)
@@ -85,19 +85,19 @@ def test_who_sat_out_fetches_the_global_model_first():
 
 
 def test_different_architectures_are_refused_with_names():
-    with pytest.raises(potluck.MisfitError, match="differ in shape from p0's: p1"):
+    with pytest.raises(potluck.RequirementsError, match="differ in shape from p0's: p1"):
         potluck.Federation(participants([cnn(0), mlp(1)]), FedAvg())
 
 
 def test_different_label_spaces_are_refused_with_advice():
     odd = potluck.Participant("odd", cnn(1, classes=2), made_data(10, 1, [0, 1]))
-    with pytest.raises(potluck.MisfitError, match="give all of them the same `labels`"):
+    with pytest.raises(potluck.RequirementsError, match="give all of them the same `labels`"):
         potluck.Federation([*participants([cnn(0)]), odd], FedAvg())
 
 
 def test_together_is_better_than_alone():
     def accuracy(method):
-        people = participants([cnn(i) for i in range(5)], sizes=[6] * 5, plan=PLAN.but(lr=0.02))
+        people = participants([cnn(i) for i in range(5)], sizes=[6] * 5, plan=PLAN.replace(lr=0.02))
         return potluck.Federation(people, method, test=made_data(300, 77), seed=0).run(8).final.accuracy
 
     assert accuracy(FedAvg()) > accuracy(potluck.methods.Local()) + 0.03

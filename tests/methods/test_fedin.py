@@ -224,7 +224,7 @@ def _wide():
 
 
 def test_a_model_without_parts_is_refused_by_name():
-    with pytest.raises(potluck.MisfitError, match="p0: "):
+    with pytest.raises(potluck.RequirementsError, match="p0: "):
         potluck.Federation(participants([mlp(0)]), FedIN())
 
 

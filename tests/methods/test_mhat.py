@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.core.model_view import Net
+from potluck.core.model_view import ModelView
 from potluck.core.objectives import hard_and_soft
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
@@ -39,7 +39,7 @@ def mixed(labelled):
 def test_the_servers_loss_worked_by_hand():
     """Eq. 6 at output (½, ½): ln 2 for each of three terms; its gradient on the logits is (−.9, .9)."""
     table = Table(1)
-    loss = 3 * hard_and_soft(Net(table), dict(mixed(True).columns), {"temperature": 1.0})
+    loss = 3 * hard_and_soft(ModelView(table), dict(mixed(True).columns), {"temperature": 1.0})
     loss.backward()
     assert loss.item() == pytest.approx(2.079442, abs=1e-6)
     torch.testing.assert_close(table.logits.grad, torch.tensor([[-0.9, 0.9]]).double())
@@ -51,7 +51,7 @@ def test_the_servers_optimum_worked_by_hand(labelled, optimum):
     descent = torch.optim.SGD(table.parameters(), lr=1.0)
     for _ in range(500):
         descent.zero_grad()
-        hard_and_soft(Net(table), dict(mixed(labelled).columns), {"temperature": 1.0}).backward()
+        hard_and_soft(ModelView(table), dict(mixed(labelled).columns), {"temperature": 1.0}).backward()
         descent.step()
     assert table.logits.softmax(1)[0, 0].item() == pytest.approx(optimum, abs=1e-6)
 
@@ -148,7 +148,7 @@ def test_an_unknown_model_for_the_server_is_named():
 
 
 def test_a_few_settings_of_the_servers_plan_leave_the_others_as_they_are():
-    assert MHAT(server_plan={"epochs": 2}).server_plan == MHAT().server_plan.but(epochs=2)
+    assert MHAT(server_plan={"epochs": 2}).server_plan == MHAT().server_plan.replace(epochs=2)
     with pytest.raises(potluck.SettingsError, match="epocs"):
         MHAT(server_plan={"epocs": 2})
 
@@ -165,7 +165,7 @@ def test_learning_from_the_others_beats_learning_alone():
     def accuracy(method):
         scores = []
         for seed in range(3):
-            public = potluck.data.take_aside(digits.x, digits.y, 500, seed)
+            public = potluck.data.split_public(digits.x, digits.y, 500, seed)
             shares = potluck.data.iid(digits.y[public.kept], 3, seed).shares
             held = [public.kept[share][:60] for share in shares]
             plan = potluck.Plan(optimizer="sgd", lr=0.1)
@@ -189,7 +189,7 @@ def test_looking_public_samples_up_equals_copying_them(labelled):
     """A plan that changes each batch needs copies; one that changes nothing must give what looking up gives."""
     rows = []
     for augment in (None, lambda x, generator: x):
-        plan = MHAT().server_plan.but(transform=lambda x: 2 * x).model_copy(update={"augment": augment})
+        plan = MHAT().server_plan.replace(transform=lambda x: 2 * x).model_copy(update={"augment": augment})
         public = PUBLIC if labelled else PUBLIC[0]
         method = MHAT(server_plan=plan, auxiliary=lambda: mlp(9))
         people = participants([mlp(i) for i in range(3)])

@@ -18,7 +18,7 @@ from potluck.methods import FedAvg, Local, PerHeFed
 from potluck.methods.perhefed import LARGEST, STRUCTURE
 from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
 
-STILL = PLAN.but(epochs=0)
+STILL = PLAN.replace(epochs=0)
 NOBODY = torch.zeros(0, dtype=torch.bool)
 TEST = made_data(40, 91)
 
@@ -46,10 +46,10 @@ def ones(filters, marks=None):
     return [filters, 1, 1, 1], marks or [1] * filters
 
 
-def served(structures, answers, method=None, credibility=None):
+def served(structures, answers, method=None, participant_weights=None):
     """The global layers, and what each sender receives, as plain numbers."""
     method = method or PerHeFed(offsets={"C": [1]})
-    server = Server(0, credibility or dict.fromkeys(structures, 1.0))
+    server = Server(0, participant_weights or dict.fromkeys(structures, 1.0))
     method.structure(server, iter(structures.items()))
     replies = method.share(server, iter(answers.items()))
     found = {
@@ -93,7 +93,7 @@ def test_zeros_do_not_add_to_a_participants_weight():
     close(layers[0], [5, 4])
 
 
-def test_credibility_multiplies():
+def test_participant_weights_multiplies():
     layers, _ = served(
         {"A": told(ones(1)), "B": told(ones(1))},
         {"A": points([1.0]), "B": points([5.0])},
@@ -213,7 +213,7 @@ def test_whole_method_equals_a_plain_recomputation():
 @pytest.mark.parametrize("settings", [{"inter": 0.7, "intra": 0.5}, {"choices": CHOICES}])
 def test_engines_agree_on_different_networks_and_with_some_sitting_out(settings):
     def play(engine):
-        people = participants([*mixed(), *mixed()[:2]], plan=PLAN.but(optimizer="adam", momentum=0.0, lr=0.01))
+        people = participants([*mixed(), *mixed()[:2]], plan=PLAN.replace(optimizer="adam", momentum=0.0, lr=0.01))
         method = PerHeFed(offsets="random", **settings)
         federation = potluck.Federation(people, method, test=TEST, seed=3, participation=0.8, engine=engine)
         return federation.run(3).rows(), people
@@ -260,7 +260,7 @@ def test_a_small_share_is_still_something():
 
 def test_random_offsets_leave_room_and_use_it():
     server = Server(5, {f"p{i}": 1.0 for i in range(40)})
-    sizes = {name: 5 if name == "p0" else 3 for name in server.credibility}
+    sizes = {name: 5 if name == "p0" else 3 for name in server.participant_weights}
     structures = {name: told(ones(size), ones(2)) for name, size in sizes.items()}
     PerHeFed(offsets="random").structure(server, iter(structures.items()))
     first = {name: relation["layers"][0][0].tolist() for name, relation in server.state["relations"].items()}
@@ -276,7 +276,7 @@ def test_an_offset_may_take_all_the_room_and_no_more():
     PerHeFed(offsets={"A": [1]}).structure(server, iter(structures.items()))
     assert server.state["relations"]["A"]["layers"][0][0].tolist() == [1, 2]
     with pytest.raises(
-        potluck.MisfitError, match=r"A has offsets \[2\]; its shared layers leave room for at most \[1\]"
+        potluck.RequirementsError, match=r"A has offsets \[2\]; its shared layers leave room for at most \[1\]"
     ):
         PerHeFed(offsets={"A": [2]}).structure(server, iter(structures.items()))
 
@@ -443,7 +443,7 @@ def test_a_global_model_too_large_to_hold_is_refused():
     """Each is small, but the largest in each dimension is not."""
     structures = {"A": told(([2**16, 1, 1, 1], [1] * 2**16)), "B": told(([1, 2**13, 1, 1], [1]))}
     assert LARGEST < 2**16 * 2**13
-    with pytest.raises(potluck.MisfitError, match="65536, 8192, 1, 1"):
+    with pytest.raises(potluck.RequirementsError, match="65536, 8192, 1, 1"):
         PerHeFed().structure(Server(0, {"A": 1.0, "B": 1.0}), iter(structures.items()))
 
 
@@ -494,7 +494,7 @@ def test_the_round_goes_on_without_a_spoiled_model():
     ],
 )
 def test_mistaken_choices_and_offsets_are_told(settings, reason):
-    with pytest.raises((potluck.SettingsError, potluck.MisfitError), match=reason):
+    with pytest.raises((potluck.SettingsError, potluck.RequirementsError), match=reason):
         joined(PerHeFed(**settings), participants(mixed()))
 
 
@@ -507,14 +507,14 @@ def test_settings_are_checked(settings):
 
 
 def test_networks_without_convolutions_are_named():
-    with pytest.raises(potluck.MisfitError, match="p1: Sequential has no convolution"):
+    with pytest.raises(potluck.RequirementsError, match="p1: Sequential has no convolution"):
         potluck.Federation(participants([cnn(0), mlp(1)]), PerHeFed())
 
 
 @pytest.mark.parametrize("engine", ["serial", "batched"])
 def test_a_resumed_run_equals_an_unbroken_one(engine, tmp_path):
     def table():
-        people = participants(mixed(), plan=PLAN.but(optimizer="adam", momentum=0.0, lr=0.01))
+        people = participants(mixed(), plan=PLAN.replace(optimizer="adam", momentum=0.0, lr=0.01))
         method = PerHeFed(inter=0.7, intra=0.5, offsets="random")
         return potluck.Federation(people, method, test=TEST, seed=4, participation=0.7, engine=engine)
 
@@ -530,7 +530,7 @@ def test_resnet34_and_densenet121_share_a_table():
     """Section 4.1's cross-model scenario: 33 and 120 convolutions, half of them shared."""
     data = np.zeros((2, 3, 32, 32), "float32"), np.array([0, 1])
     people = [potluck.Participant(name, name, data, labels=range(10)) for name in ("resnet34", "densenet121")]
-    federation = potluck.Federation(people, PerHeFed(intra=0.5, offsets="random"), engine="rehearsal")
+    federation = potluck.Federation(people, PerHeFed(intra=0.5, offsets="random"), engine="dry-run")
     rows = federation.run(1).rows()
     layers = federation.server.state["global"]
     assert [len(person.state["shared"]) for person in people] == [16, 60]

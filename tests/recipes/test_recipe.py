@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import potluck
-from potluck.core.errors import DataError, MisfitError, ModelError, SettingsError
+from potluck.core.errors import DataError, ModelError, RequirementsError, SettingsError
 from potluck.recipes import Recipe, read
 from tests.recipes.files import MODULE, NETS, SMALL, write
 from tests.tables import agree
@@ -37,10 +37,10 @@ def test_the_engines_agree(here):
 
 def test_settings_reach_the_federation(here):
     changes = ("participation=0.5", "keep_optimizer=true", "device=cpu", "engine=serial", "participants.tree.weight=3")
-    changes += ("participants.net.validation=0.2", "wave=2", "at_rest=disk")
+    changes += ("participants.net.validation=0.2", "max_concurrent=2", "storage=disk")
     federation = read_text(here, SMALL, *changes).federation()
     assert (federation.seed, federation.participation, federation.keep_optimizer) == (3, 0.5, True)
-    assert federation.engine.asked_wave == 2
+    assert federation.engine.max_concurrent == 2
     assert federation.participants["net1"].rests is not None
     assert type(federation.engine).__name__ == "Serial"
     assert federation.participants["tree"].weight == 3
@@ -97,7 +97,7 @@ def test_public_data_in_every_way(here, public, rows, labelled):
 
 def test_no_public_data(here):
     text = SMALL.replace("[data.public]\ntake = 40\n", "")
-    with pytest.raises(MisfitError, match=r"CoFED does not fit this federation:\n- .*; add `public`"):
+    with pytest.raises(RequirementsError, match=r"CoFED does not fit this federation:\n- .*; add `public`"):
         read_text(here, text).federation()
     assert read_text(here, text, "method=Local").federation().server.public is None
 

@@ -46,7 +46,7 @@ MISTAKES = {
     "out of range": ("rounds = 2", "rounds = -1", "line 1, rounds: rounds = -1. Input should be greater than or equal"),
     "not a number": ("weight = 2.0", "weight = nan", "weight = nan. Input should be a finite number"),
     "engine": ("seed = 3", 'engine = "serail"', "line 2, engine: There is no engine 'serail'. Did you mean 'serial'?"),
-    "rehearsal": ("seed = 3", 'engine = "rehearsal"', "line 2, engine: the engine 'rehearsal' trains nothing"),
+    "dry-run": ("seed = 3", 'engine = "dry-run"', "line 2, engine: the engine 'dry-run' trains nothing"),
     "device": ("seed = 3", 'device = "gpu"', "line 2, device: Device 'gpu' cannot be used here"),
     "method": ('"CoFED"', '"CoFDE"', "line 5, method.name: There is no method 'CoFDE'. Did you mean 'CoFED'?"),
     "method, short": (

@@ -38,7 +38,9 @@ def linear(x, y):
 
 
 def remembering(optimizer=nesterov, **settings):
-    people = participants([mlp(i) for i in range(2)], plan=PLAN.but(optimizer=optimizer, lr=0.01).but(momentum=0.0))
+    people = participants(
+        [mlp(i) for i in range(2)], plan=PLAN.replace(optimizer=optimizer, lr=0.01).replace(momentum=0.0)
+    )
     return potluck.Federation(people, Local(), test=TEST, seed=1, **{"keep_optimizer": True, **settings})
 
 
@@ -93,7 +95,7 @@ def test_an_optimizer_without_a_name_that_remembers_nothing_is_resumed(tmp_path)
 def test_an_optimizer_without_a_name_remembers_while_the_run_lasts(tmp_path):
     named, nameless = (remembering(optimizer).run(3).rows() for optimizer in (nesterov, made_inside()))
     agree(named, nameless, 0)
-    on_disk = remembering(made_inside(), at_rest="disk")
+    on_disk = remembering(made_inside(), storage="disk")
     on_disk.run(1, run_dir=tmp_path)
     agree(named, on_disk.run(2, run_dir=tmp_path).rows(), 0)
 

@@ -132,7 +132,7 @@ def _taken_over(job: Job, found: Any, shared: SharedWeights) -> tuple[Any, float
 
 
 class SharedWeights:
-    """Room for the new weights of networks, which a worker writes and the process that forked it reads."""
+    """Capacity for the new weights of networks, which a worker writes and the process that forked it reads."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._first: dict[int, int] = {}

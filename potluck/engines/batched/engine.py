@@ -21,7 +21,7 @@ from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Fit, Job, Predict
 from potluck.engines.base import Arrival, LocalEngine, timed_alone
 from potluck.engines.batched.inference import predict, tap
-from potluck.engines.batched.stacking import Room
+from potluck.engines.batched.stacking import Capacity
 from potluck.engines.batched.trainer import Training
 from potluck.engines.memory import keep_freed_memory, let_go, out_of_memory
 from potluck.engines.precision import computing_in
@@ -228,7 +228,7 @@ class Batched(LocalEngine):
 
     def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
-        room = Room.of(stack.jobs)
+        room = Capacity.of(stack.jobs)
         if self.device.type != "cuda":
             training = Training(stack.jobs, room, self.device, self.precision)
         else:

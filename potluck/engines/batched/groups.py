@@ -1,4 +1,4 @@
-"""Groups: some of a stack's networks in a small stack of their own, where they take their steps together.
+"""SubStacks: some of a stack's networks in a small stack of their own, where they take their steps together.
 
 Networks with unequal data do not all take part in every step. Those who do would have to be looked up in their stack,
 and put back, at each. They move into a group instead, and stay as long as the same ones go on together.
@@ -18,8 +18,8 @@ Slots = list[tuple[Tensor, ...]]
 """The tensors of each network of a stack."""
 
 
-class Group:
-    """Room for so many of a stack's networks."""
+class SubStack:
+    """Capacity for so many of a stack's networks."""
 
     def __init__(self, whole: State, slots: Slots, count: int) -> None:
         self.state: State = tree_map(lambda stack: _room_like(stack, count), whole)
@@ -43,7 +43,7 @@ class Group:
         self.members = ()
 
 
-class Groups:
+class SubStacks:
     """The groups of a stack, by how many networks they have room for.
 
     ``kept``: each stays for good, with the graphs that were captured over it; otherwise there is one at a time.
@@ -51,15 +51,15 @@ class Groups:
 
     def __init__(self, whole: State, kept: bool) -> None:
         self._whole, self._kept = whole, kept
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, SubStack] = {}
 
-    def of(self, count: int) -> Group:
+    def of(self, count: int) -> SubStack:
         """The group of so many."""
         if count not in self._groups:
             if not self._kept:
                 self.dissolve()
                 self._groups.clear()
-            self._groups[count] = Group(self._whole, self._slots, count)
+            self._groups[count] = SubStack(self._whole, self._slots, count)
         return self._groups[count]
 
     def gather(self, members: tuple[int, ...]) -> None:

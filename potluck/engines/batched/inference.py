@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils._pytree import tree_map
 
-from potluck.core.model_view import Net, reached, tapped
+from potluck.core.model_view import ModelView, reached, tapped
 from potluck.core.requests import Job, Predict, Tap
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.stacking import Stack, networks, stack_weights
@@ -48,10 +48,10 @@ def _forward(
     stacked, dtype = stack_weights(members, device), members[0].dtype
     shared = all(job.samples.x is jobs[0].samples.x for job in jobs)
 
-    through = work.through if isinstance(work := jobs[0].work, Tap) else ()
+    through = work.submodules if isinstance(work := jobs[0].work, Tap) else ()
 
     def run(weights: Stack, x: Tensor) -> Any:
-        net = Net(skeleton, weights)
+        net = ModelView(skeleton, weights)
         with tapped(skeleton, at) as taken:
             output = net.part(through, x) if through else net(x)
         return keep(output, taken)

@@ -33,7 +33,7 @@ class Turn:
         return len(self.members), len(self.steps[0].rows)
 
 
-def turns(courses: Sequence[Sequence[Step]], whole: int | None = None) -> Iterator[Turn]:
+def in_lockstep(courses: Sequence[Sequence[Step]], whole: int | None = None) -> Iterator[Turn]:
     """All steps of all networks.
 
     With ``whole`` a group of another size than this is cut into powers of two, so that few shapes occur in all and a

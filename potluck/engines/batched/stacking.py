@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from potluck.core.model_view import Companion, Net
+from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.requests import Fit, Job
 from potluck.engines.batched.optimizers import Moments
 from potluck.engines.batched.scheduler import Turn
-from potluck.learners.network import Network, frozen
+from potluck.learners.network import Network, skeleton
 from potluck.learners.schedule import batch_of
 
 Stack = dict[str, Tensor]
@@ -34,28 +34,28 @@ class State(NamedTuple):
     buffers: Stack
     moments: dict[str, Moments]
     mask: Stack
-    given: list[Stack]
+    context: list[Stack]
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """How much there is room for, in all."""
 
     networks: int
     samples: int
 
     @classmethod
-    def of(cls, jobs: Sequence[Job]) -> Room:
+    def of(cls, jobs: Sequence[Job]) -> Capacity:
         """What these jobs need."""
         return cls(len(jobs), sum(len(job.samples) for job in jobs))
 
-    def covers(self, other: Room) -> bool:
+    def covers(self, other: Capacity) -> bool:
         return self.networks >= other.networks and self.samples >= other.samples
 
-    def grown(self, need: Room) -> Room:
-        """Room for more: twice as much of what is short, so that it is seldom short again."""
+    def grown(self, need: Capacity) -> Capacity:
+        """Capacity for more: twice as much of what is short, so that it is seldom short again."""
         pairs = ((self.networks, need.networks), (self.samples, need.samples))
-        return Room(*(have if have >= wanted else max(wanted, 2 * have) for have, wanted in pairs))
+        return Capacity(*(have if have >= wanted else max(wanted, 2 * have) for have, wanted in pairs))
 
 
 def networks(jobs: Sequence[Job]) -> list[Network]:
@@ -117,7 +117,7 @@ class StackedData:
 
     def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        self._drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.draws))
+        self._drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.noise))
         self.by_turn = self._drawn or device.type == "cpu"
         """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
         samples are on the device anyway."""
@@ -167,7 +167,7 @@ class StackedData:
         return inputs if self.by_turn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
 
 
-class StackedGiven:
+class StackedContext:
     """What the participants were given, stacked: tensors and companions' weights by slice, the rest as it is."""
 
     def __init__(self, given: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
@@ -176,7 +176,7 @@ class StackedGiven:
         self._bodies: list[nn.Module | None] = []
         for leaf in self._plain:
             self._stacks.append(room_for(tensors, slots, device) if (tensors := _tensors(leaf)) is not None else None)
-            self._bodies.append(frozen(leaf, own).to(device) if isinstance(leaf, Companion) else None)
+            self._bodies.append(skeleton(leaf, own).to(device) if isinstance(leaf, FrozenModel) else None)
         self._plain = [
             None if stack is not None else leaf for leaf, stack in zip(self._plain, self._stacks, strict=True)
         ]
@@ -199,7 +199,7 @@ class StackedGiven:
         for plain, stack, body in zip(self._plain, self._stacks, self._bodies, strict=True):
             found = plain if stack is None else next(remaining)
             if stack is not None:
-                found = found[""] if body is None else Net(body, found)
+                found = found[""] if body is None else ModelView(body, found)
             leaves.append(found)
         rebuilt: dict[str, Any] = tree_unflatten(leaves, self._structure)
         return rebuilt
@@ -207,6 +207,6 @@ class StackedGiven:
 
 def _tensors(leaf: Any) -> Mapping[str, Tensor] | None:
     """What is to be stacked of something given: a companion's weights, a tensor under no name, or nothing."""
-    if isinstance(leaf, Companion):
+    if isinstance(leaf, FrozenModel):
         return leaf.weights
     return {"": leaf} if isinstance(leaf, Tensor) else None

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from potluck.core.model_view import Net
+from potluck.core.model_view import ModelView
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job
 from potluck.engines.batched.cuda_graphs import Inputs, Replayed, replayed
-from potluck.engines.batched.groups import Groups
+from potluck.engines.batched.groups import SubStacks
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
 from potluck.engines.batched.kernels.factored_linear import (
     Call,
@@ -29,12 +29,12 @@ from potluck.engines.batched.kernels.factored_linear import (
     subtract_products,
 )
 from potluck.engines.batched.optimizers import advance, fresh
-from potluck.engines.batched.scheduler import Shape, Turn, turns
+from potluck.engines.batched.scheduler import Shape, Turn, in_lockstep
 from potluck.engines.batched.stacking import (
-    Room,
+    Capacity,
     Stack,
+    StackedContext,
     StackedData,
-    StackedGiven,
     State,
     copy_all,
     fill,
@@ -45,7 +45,7 @@ from potluck.engines.batched.stacking import (
 from potluck.engines.precision import computing_in
 from potluck.learners.base import Fitted
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.schedule import course, epoch_means
+from potluck.learners.schedule import batch_schedule, epoch_means
 
 RATES = "rates of the turn"
 """Under which name a turn's rates are handed to a step, beside the columns of its batch."""
@@ -55,7 +55,7 @@ OFTEN = 4
 where the GPU waits for Python most of the time."""
 
 
-class Form(NamedTuple):
+class GraphKey(NamedTuple):
     """What a graph of a turn depends on."""
 
     shape: Shape
@@ -72,7 +72,7 @@ class Training:
     networks.
     """
 
-    def __init__(self, jobs: Sequence[Job], room: Room, device: torch.device, precision: str = "torch") -> None:
+    def __init__(self, jobs: Sequence[Job], room: Capacity, device: torch.device, precision: str = "torch") -> None:
         first, network = jobs[0], networks(jobs)[0]
         assert isinstance(first.work, Fit)
         self.device, self.precision, self.room = device, precision, room
@@ -80,23 +80,23 @@ class Training:
         network.check_names(self.work.mask)
         self.dtype = network.dtype
         self.skeleton = copy.deepcopy(network.model).to(device)
-        set_mode(self.skeleton, self.work.frozen_norms)
+        set_mode(self.skeleton, self.work.freeze_norm_stats)
         tensors = network.tensors()
         parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
-        self.given = StackedGiven(self.work.given, self.skeleton, room.networks, device)
+        self.context = StackedContext(self.work.context, self.skeleton, room.networks, device)
         self.state = State(
             parameters=parameters,
             buffers=room_for(tensors, room.networks, device),
             moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
             mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
-            given=self.given.slices(),
+            context=self.context.slices(),
         )
         self.data = StackedData(first, room.samples, self.dtype, device)
-        self._groups = Groups(self.state, kept=device.type == "cuda")
-        self._replays: dict[Form, Replayed | None] = {}
-        self._seen: Counter[Form] = Counter()
+        self._groups = SubStacks(self.state, kept=device.type == "cuda")
+        self._replays: dict[GraphKey, Replayed | None] = {}
+        self._seen: Counter[GraphKey] = Counter()
         on_gpu = device.type == "cuda"
-        alone = len(self.work.objectives) == 1 and self.work.rule is None and not self.state.mask
+        alone = len(self.work.objectives) == 1 and self.work.combine_gradients is None and not self.state.mask
         may_factor = alone and plain_sgd(self.plan) and not on_gpu and precision != "bfloat16"
         self._calls: tuple[Call, ...] | None = None if may_factor else ()
         """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
@@ -108,8 +108,8 @@ class Training:
         self.jobs, members = jobs, networks(jobs)
         self._groups.abandon()  # if the last training was broken off
         fits = [job.work for job in jobs if isinstance(job.work, Fit)]
-        self.courses = [list(course(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
-        self.turns = list(turns(self.courses, None if self._stream is None else self.room.networks))
+        self.courses = [list(batch_schedule(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
+        self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.room.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
         self.data.load(jobs)
@@ -121,7 +121,7 @@ class Training:
         self._remember(memories)
         shapes = {name: mask.shape[1:] for name, mask in self.state.mask.items()}
         fill(self.state.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
-        self.given.load([fit.given for fit in fits])
+        self.context.load([fit.context for fit in fits])
         self.losses: list[Tensor] = []
 
     def steps(self) -> Iterator[bool]:
@@ -131,8 +131,8 @@ class Training:
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
             with self._beside():
                 self._gather(turn)
-                form = self._form(turn)
-                step = self._replays.get(form) or partial(self._step, form=form)
+                key = self._graph_key(turn)
+                step = self._replays.get(key) or partial(self._step, key=key)
                 self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
             yield True
         with self._beside():
@@ -181,38 +181,38 @@ class Training:
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""
-        self._seen.update(self._form(turn) for turn in self.turns)
+        self._seen.update(self._graph_key(turn) for turn in self.turns)
         if self._stream is None:
             return
         for turn, inputs in zip(self.turns, self.inputs, strict=True):
-            form = self._form(turn)
-            if self._seen[form] >= OFTEN and form not in self._replays:
+            key = self._graph_key(turn)
+            if self._seen[key] >= OFTEN and key not in self._replays:
                 example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
-                step = partial(self._step, form=form)
-                found = replayed(step, example, self._stream, self._pool, try_kernels=form.shape[0] > FEW)
-                self._replays[form] = found
+                step = partial(self._step, key=key)
+                found = replayed(step, example, self._stream, self._pool, try_kernels=key.shape[0] > FEW)
+                self._replays[key] = found
                 if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()
 
-    def _form(self, turn: Turn) -> Form:
-        return Form(turn.shape, turn.abreast and self.level, self._is_full(turn))
+    def _graph_key(self, turn: Turn) -> GraphKey:
+        return GraphKey(turn.shape, turn.abreast and self.level, self._is_full(turn))
 
     def _beside(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _step(self, inputs: Inputs, form: Form) -> Tensor:
+    def _step(self, inputs: Inputs, key: GraphKey) -> Tensor:
         """One step of some of the networks. Returns their losses."""
         told = dict(inputs)
         lr, batch = told.pop(RATES), self.data.batch(told)
-        state = self.state if form.full else self._groups.of(form.shape[0]).state
+        state = self.state if key.full else self._groups.of(key.shape[0]).state
         with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
             try:
-                calls, found = self._all_gradients(form, state, batch)
+                calls, found = self._all_gradients(key, state, batch)
             except OtherCallsError:  # from now on whole gradients
                 self._calls = ()
-                calls, found = self._all_gradients(form, state, batch)
+                calls, found = self._all_gradients(key, state, batch)
         gradients, written, losses, outer, inner = found
-        self._advance(state, gradients, written, lr, form.abreast)
+        self._advance(state, gradients, written, lr, key.abreast)
         subtract_products(state.parameters, calls, outer, inner, lr)
         assert isinstance(losses, Tensor)
         return losses
@@ -227,22 +227,22 @@ class Training:
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _all_gradients(self, form: Form, state: State, batch: Stack) -> tuple[tuple[Call, ...], Any]:
+    def _all_gradients(self, key: GraphKey, state: State, batch: Stack) -> tuple[tuple[Call, ...], Any]:
         """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
         calls = self._calls or ()
-        zeros = [torch.zeros((), dtype=self.dtype).expand(*form.shape, *call.shape) for call in calls]
+        zeros = [torch.zeros((), dtype=self.dtype).expand(*key.shape, *call.shape) for call in calls]
         of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
-        return calls, of_all(state.parameters, state.buffers, batch, state.given, zeros)
+        return calls, of_all(state.parameters, state.buffers, batch, state.context, zeros)
 
     def _gradients(
-        self, parameters: Stack, buffers: Stack, batch: Stack, given: list[Stack], zeros: list[Tensor]
+        self, parameters: Stack, buffers: Stack, batch: Stack, context: list[Stack], zeros: list[Tensor]
     ) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks.
 
         Where linear layers' gradients stay in factors, there is a zero for each of their calls. Its gradient and the
         layer's input are returned in the place of the weights' gradients.
         """
-        known = self.given.rebuild(given)
+        known = self.context.rebuild(context)
         batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
         fixed = {call.weight: parameters[call.weight] for call in self._calls or ()}
         sought = {name: parameter for name, parameter in parameters.items() if name not in fixed}
@@ -257,14 +257,14 @@ class Training:
                 written = {name: buffer.clone() for name, buffer in buffers.items()}
                 parameters = {**sought[0], **fixed}
                 with self._linear_layers(parameters, sought[1], len(batch["x"])) as inputs:
-                    loss = objective(Net(self.skeleton, {**parameters, **written}), batch, known)
+                    loss = objective(ModelView(self.skeleton, {**parameters, **written}), batch, known)
                 return loss, (loss.detach(), written, inputs)
 
             found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
             gradient, outer = found
             gradients.append(gradient)
             losses.append(loss)
-        combined = self.work.rule(gradients, known) if self.work.rule else add_up(gradients)
+        combined = self.work.combine_gradients(gradients, known) if self.work.combine_gradients else add_up(gradients)
         return combined, buffers, torch.stack(losses), outer, inner
 
     @contextmanager
@@ -308,9 +308,9 @@ class Training:
 
 
 def clipped(gradients: Gradients, plan: Plan) -> Gradients:
-    """Each network's gradients scaled down to a total norm of at most ``plan.clip``, by torch's formula."""
-    if plan.clip is None:
+    """Each network's gradients scaled down to a total norm of at most ``plan.max_grad_norm``, by torch's formula."""
+    if plan.max_grad_norm is None:
         return gradients
     norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)
-    factor = (plan.clip / (norms + 1e-6)).clamp(max=1.0)
+    factor = (plan.max_grad_norm / (norms + 1e-6)).clamp(max=1.0)
     return {name: g * factor.reshape(-1, *[1] * (g.ndim - 1)) for name, g in gradients.items()}

@@ -10,8 +10,8 @@ import torch
 
 from potluck.engines import Serial
 from potluck.engines.batched import trainer as training
-from potluck.engines.batched.groups import Groups
-from potluck.engines.batched.stacking import Room
+from potluck.engines.batched.groups import SubStacks
+from potluck.engines.batched.stacking import Capacity
 from potluck.engines.batched.trainer import Training
 from tests.engines.batched.test_cuda_graphs import jobs
 
@@ -51,7 +51,7 @@ def captured(monkeypatch):
 
 def with_graphs(made, room):
     found = Training(made, room, CPU)
-    found._stream, found._groups = Stream(), Groups(found.state, kept=True)
+    found._stream, found._groups = Stream(), SubStacks(found.state, kept=True)
     return found
 
 
@@ -66,7 +66,7 @@ def train(one, made):
 def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
     alone, together = jobs(sizes=(40, 57, 40)), jobs(sizes=(40, 57, 40))
     Serial(CPU).answer(alone)
-    train(with_graphs(together, Room.of(together)), together)
+    train(with_graphs(together, Capacity.of(together)), together)
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-8, atol=1e-8)
     # The second comes to an odd batch and waits until the others, who never come to one, are through.
@@ -75,7 +75,7 @@ def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
 
 
 def test_later_trainings_use_the_same_graphs(captured):
-    room = Room(2, 200)
+    room = Capacity(2, 200)
     one = with_graphs(jobs(sizes=(44,)), room)
     for _ in range(3):
         alone, together = jobs(sizes=(44,)), jobs(sizes=(44,))

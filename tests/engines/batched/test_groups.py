@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import potluck
-from potluck.engines.batched.groups import Group, slots_of
+from potluck.engines.batched.groups import SubStack, slots_of
 from potluck.engines.batched.stacking import State
 from potluck.methods import Local
 from potluck.models import mlp
@@ -22,36 +22,36 @@ def numbered(count):
         buffers={"seen": torch.arange(count)},
         moments={"w": {"step": each.clone()}},
         mask={"w": torch.ones(count, 2, dtype=torch.bool)},
-        given=[{"": each[:, None].clone()}],
+        context=[{"": each[:, None].clone()}],
     )
 
 
 def test_who_enters_a_group_brings_everything_along():
-    group = Group(whole := numbered(3), slots_of(whole), 2)
+    group = SubStack(whole := numbered(3), slots_of(whole), 2)
     group.enter((2, 0))
     assert group.state.parameters["w"].tolist() == [[3, 3], [1, 1]]
     assert group.state.buffers["seen"].tolist() == [2, 0]
     assert group.state.moments["w"]["step"].tolist() == [3, 1]
     assert group.state.mask["w"].all()
-    assert group.state.given[0][""].tolist() == [[3], [1]]
+    assert group.state.context[0][""].tolist() == [[3], [1]]
 
 
 def test_who_leaves_writes_back_what_steps_change_and_nothing_else():
-    group = Group(whole := numbered(3), slots_of(whole), 2)
+    group = SubStack(whole := numbered(3), slots_of(whole), 2)
     group.enter((2, 0))
-    for stack in (group.state.parameters["w"], group.state.moments["w"]["step"], group.state.given[0][""]):
+    for stack in (group.state.parameters["w"], group.state.moments["w"]["step"], group.state.context[0][""]):
         stack.mul_(10)
     group.leave()
     assert whole.parameters["w"].tolist() == [[10, 10], [2, 2], [30, 30]]
     assert whole.moments["w"]["step"].tolist() == [10, 2, 30]
-    assert whole.given[0][""].tolist() == [[1], [2], [3]]
+    assert whole.context[0][""].tolist() == [[1], [2], [3]]
     assert group.members == ()
 
 
 def test_a_group_stays_together_while_the_same_go_on(monkeypatch):
     entered = []
-    enter = Group.enter
-    monkeypatch.setattr(Group, "enter", lambda group, members: (entered.append(members), enter(group, members)))
+    enter = SubStack.enter
+    monkeypatch.setattr(SubStack, "enter", lambda group, members: (entered.append(members), enter(group, members)))
     draw = np.random.default_rng(0)
     plan = potluck.Plan(optimizer="sgd", lr=0.1, batch_size=2)
     table = [

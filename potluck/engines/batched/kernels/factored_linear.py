@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 def plain_sgd(plan: Plan) -> bool:
     """Whether a step of this plan is no more than weights − rate · gradient."""
-    return plan.optimizer == "sgd" and not plan.momentum and not plan.weight_decay and plan.clip is None
+    return plan.optimizer == "sgd" and not plan.momentum and not plan.weight_decay and plan.max_grad_norm is None
 
 
 class OtherCallsError(Exception):

@@ -94,7 +94,7 @@ def test_weights_that_an_objective_looks_at_keep_their_gradients(factored):
 
 
 @pytest.mark.parametrize(
-    "plan", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"clip": 0.1}, {"optimizer": "adam"}], ids=str
+    "plan", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"max_grad_norm": 0.1}, {"optimizer": "adam"}], ids=str
 )
 def test_other_optimizers_see_whole_gradients(plan, factored):
     agree(build=mlp, **plan)
