@@ -12,7 +12,7 @@ from potluck import Federation, Participant, Plan
 from potluck.bench.results import Figure, Results
 from potluck.bench.script import finish, run_script, say
 from potluck.data import digits, iid
-from potluck.engines.precision import Precision
+from potluck.engines.hardware import Precision
 from potluck.methods import FedAvg
 
 HERE = Path(__file__).parent

@@ -20,8 +20,8 @@ import torch
 
 import potluck
 from potluck.core.history import Row
+from potluck.core.samples import SharedData
 from potluck.data import Source
-from potluck.federation.admission import SharedData
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -79,8 +79,7 @@ class Setup:
     def accuracies(self) -> dict[str, float]:
         """Each one's accuracy on the test samples whose labels it knows."""
         people = self.whose(self.federation)
-        tests = {name: (person, person.own_test(self._shown)) for name, person in people.items()}
-        found = self.federation.engine.evaluate(tests)
+        found = self.federation.engine.evaluate(people, lambda person: person.own_test(self._shown))
         return {name: float(metrics["accuracy"]) for name, metrics in found.items() if metrics["accuracy"] is not None}
 
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from potluck import data, methods
+from potluck.channel.channel import Channel
+from potluck.channel.limits import Limits
 from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
 from potluck.core.history import History
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.payload import Limits, Payload, Schema, TensorSpec
+from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.requests import Exchange, Fit, Predict, Tap
+from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
 from potluck.core.samples import Samples
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method, Needs, exchange
 from potluck.federation.participant import Participant
@@ -29,6 +32,7 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
 
 __all__ = [
+    "Channel",
     "DataError",
     "Exchange",
     "Federation",
@@ -46,6 +50,7 @@ __all__ = [
     "Plan",
     "PotluckError",
     "Predict",
+    "Reading",
     "RequirementsError",
     "Samples",
     "Schema",

@@ -18,7 +18,7 @@ from potluck.bench.timing import in_turns, ratios
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Job
-from potluck.engines.session import Session
+from potluck.engines.base import Session
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.server import Server
@@ -108,7 +108,7 @@ def _answer(table: Federation, name: str) -> Exchange:
     """What a participant sends at its first exchange of a round."""
     me = table.participants[name]
     me.round = 1
-    session, answer = Session(me, table.method.round(me), "round"), None
+    session, answer = Session(me, table.method.round(me), "round", keep_optimizer=False), None
     while isinstance(step := session.advance(answer), Job):
         answer = table.engine.answer([step])[0]
     assert isinstance(step, Exchange)

@@ -37,7 +37,7 @@ def join(
     kept on this machine: after a break, the same command goes on.
     """
     need_flower()
-    from potluck.core.payload import Limits
+    from potluck.channel.limits import Limits
     from potluck.engines import Serial, pick_device
     from potluck.flower.client import Host
     from potluck.flower.config import read_participant

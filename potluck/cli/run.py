@@ -57,7 +57,7 @@ def run(
             _check_folder(folder, resume, console)
             with waiting("dealing the data, building the models", console):
                 federation = _seated(recipe, file)
-            federation.clock.on = profile
+            profiler = federation.profile() if profile else None
             before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
@@ -68,10 +68,10 @@ def run(
     typer.echo(federation.history.table())
     if before >= recipe.rounds > 0:
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
-    if profile:
-        typer.echo(federation.clock.table())
-        for architecture, way in federation.engine.ways().items():
-            typer.echo(f"{architecture}: trained {way}, which is fastest here")
+    if profiler is not None:
+        typer.echo(profiler.table())
+        for architecture, strategy in federation.engine.decisions().get("strategies", {}).items():
+            typer.echo(f"{architecture}: trained {strategy}, which is fastest here")
     typer.echo(f"Kept in {folder}")
 
 

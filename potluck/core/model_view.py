@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
 
 
@@ -33,11 +35,11 @@ class ModelView:
             x = self._call(submodule(self._module, name), x, running)
         return x
 
-    def taps(self, x: Tensor, at: Sequence[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The logits, and what the named submodules put out on the way there."""
+    def taps(self, x: Tensor, at: Sequence[str], submodules: Sequence[str] = ()) -> tuple[Tensor, dict[str, Tensor]]:
+        """The output, and what the named layers put out on the way there; of some ``submodules`` in a row, or all."""
         with tapped(self._module, at) as taken:
-            logits = self(x)
-        return logits, {name: reached(name, taken) for name in at}
+            output = self.part(submodules, x) if submodules else self(x)
+        return output, {name: reached(name, taken) for name in at}
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -68,6 +70,11 @@ class FrozenModel:
 
     weights: Mapping[str, Tensor]
     module: nn.Module | None = None
+
+    @cached_property
+    def architecture(self) -> Architecture | None:
+        """The architecture of ``module``; None for one's own."""
+        return None if self.module is None else Architecture(self.module)
 
 
 def submodule(module: nn.Module, name: str) -> nn.Module:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -39,13 +38,8 @@ DIMENSIONS = 64
 """How many dimensions torch can work with."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How large a payload may be before anything in it is looked at."""
-
-    bytes: int = 2**31
-    tensors: int = 100_000
-    facts: int = 2**24
+MAX_BYTES, MAX_TENSORS, MAX_FACTS = 2**31, 100_000, 2**24
+"""How many bytes, tensors and characters of facts a payload may have, unless somebody allows less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +93,12 @@ class Payload:
         return bytes(save(separate, metadata={"facts": self._facts} if self.facts else None))
 
     @staticmethod
-    def from_bytes(data: bytes, limits: Limits | None = None, *, finite: bool = True) -> Payload:
-        """Reads a payload, refusing what is damaged, too large or, unless a form checks that later, not finite."""
-        limits = limits or Limits()
-        if len(data) > limits.bytes:
-            raise PayloadError(f"The payload has {len(data)} bytes; the limit is {limits.bytes}.")
+    def from_bytes(
+        data: bytes, *, max_tensors: int = MAX_TENSORS, max_facts: int = MAX_FACTS, finite: bool = True
+    ) -> Payload:
+        """Reads a payload, refusing what is damaged, too large or, unless a schema checks that later, not finite."""
         try:
-            facts = _read_facts(data, limits)
+            facts = _read_facts(data, max_tensors, max_facts)
             payload = Payload(load(data), facts)
             if deep := [name for name, tensor in payload.tensors.items() if tensor.ndim > DIMENSIONS]:
                 raise ValueError(f"tensor {deep[0]!r} has more than {DIMENSIONS} dimensions")
@@ -130,88 +123,48 @@ def _finite(tensor: torch.Tensor) -> bool:
     return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
 
 
-def _read_facts(data: bytes, limits: Limits) -> dict[str, Any]:
+def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]:
     """The facts, and the limits kept, from the header alone: no tensor is read yet."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__", None) or {}
-    if len(header) > limits.tensors:
-        raise PayloadError(f"The payload has {len(header)} tensors; the limit is {limits.tensors}.")
+    if len(header) > max_tensors:
+        raise PayloadError(f"The payload has {len(header)} tensors; the limit is {max_tensors}.")
     text = metadata.get("facts", "{}")
     if set(metadata) - {"facts"}:
         raise PayloadError(f"The payload has metadata nobody asked for: {sorted(set(metadata) - {'facts'})}.")
-    if len(text) > limits.facts:
-        raise PayloadError(f"The payload's facts have {len(text)} characters; the limit is {limits.facts}.")
+    if len(text) > max_facts:
+        raise PayloadError(f"The payload's facts have {len(text)} characters; the limit is {max_facts}.")
     facts = json.loads(text)
     if not isinstance(facts, dict):
         raise PayloadError(f"The payload's facts are a {type(facts).__name__}; expected names and values.")
     return facts
 
 
-@dataclass(frozen=True)
-class TensorSpec:
-    """What one tensor must look like. None in ``shape`` stands for any length."""
-
-    shape: tuple[int | None, ...]
-    dtype: torch.dtype = torch.float32
-    low: float | None = None
-    high: float | None = None
-
-    def check(self, name: str, tensor: torch.Tensor) -> None:
-        """Raises PayloadError unless the tensor is what was asked for."""
-        fits = len(self.shape) == tensor.ndim and all(
-            expected in (None, length) for expected, length in zip(self.shape, tensor.shape, strict=True)
-        )
-        if not fits:
-            expected = tuple("any" if length is None else length for length in self.shape)
-            raise PayloadError(f"tensor {name!r} has shape {tuple(tensor.shape)}; expected {expected}")
-        if tensor.dtype != self.dtype:
-            raise PayloadError(f"tensor {name!r} is {tensor.dtype}; expected {self.dtype}")
-        if tensor.numel() == 0:
-            return
-        if self.low is not None and tensor.min().item() < self.low:
-            raise PayloadError(f"tensor {name!r} holds {tensor.min().item()}; expected at least {self.low}")
-        if self.high is not None and tensor.max().item() > self.high:
-            raise PayloadError(f"tensor {name!r} holds {tensor.max().item()}; expected at most {self.high}")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Schema:
-    """What an answer must look like before the server reads it: just these tensors, just these facts.
+class LazyReplies(Mapping[str, T]):
+    """A reply for each participant, made when it is handed out, so that not all of them are held at once.
 
-    ``tensors`` None leaves them open; they must still be finite. A fact's type is anything pydantic can check, such as
-    ``int`` or ``list[str | int]``.
+    Replies are made after the function that returned this has ended, some while others are already at the next
+    exchange: what ``make`` looks at must last until the round is over.
     """
 
-    tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
 
-    def check(self, payload: Payload) -> None:
-        """Raises PayloadError, in words that can follow the sender's name, unless the payload fits."""
-        if self.tensors is not None:
-            _same_names("tensor", set(self.tensors), set(payload.tensors))
-            for name, like in self.tensors.items():
-                like.check(name, payload.tensors[name])
-        _same_names("fact", set(self.facts), set(payload.facts))
-        for name, kind in self.facts.items():
-            try:
-                _adapter(kind).validate_python(payload.facts[name], strict=True)
-            except ValidationError as error:
-                given = repr(payload.facts[name])[:80]
-                expected = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise PayloadError(f"fact {name!r} is {given}: {expected[0].lower()}{expected[1:]}") from None
-        payload.check_finite()
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
 
-    @staticmethod
-    def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Schema:
-        """The form of payloads that carry tensors shaped like these."""
-        likes = {name: TensorSpec(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-        return Schema(likes, facts or {})
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
 
-
-@lru_cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def dtype_named(name: str) -> torch.dtype:
@@ -220,10 +173,3 @@ def dtype_named(name: str) -> torch.dtype:
     if name not in known:
         raise PayloadError(f"type {name!r} cannot travel; expected one of {', '.join(known)}")
     return known[name]
-
-
-def _same_names(kind: str, expected: set[str], given: set[str]) -> None:
-    if given - expected:
-        raise PayloadError(f"{kind} {sorted(given - expected)[0]!r} was not asked for")
-    if expected - given:
-        raise PayloadError(f"{kind} {sorted(expected - given)[0]!r} is missing")

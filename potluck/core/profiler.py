@@ -1,9 +1,9 @@
-"""A clock for a run: where its time went, phase by phase."""
+"""A profiler for a run: where its time went, phase by phase."""
 
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 import torch
@@ -17,32 +17,31 @@ PHASES = {
     "method": "the participants' halves of the method",
     "merge": "the server checks and merges answers, and makes replies",
     "copy": "data and models travel to and from the device",
-    "rest": "participants go to disk and come back",
+    "storage": "participants go to disk and come back",
     "evaluate": "everyone is tested",
     "checkpoint": "the history and checkpoints are written",
     "other": "everything else",
 }
 """What there is to time, and what it means."""
 
-OFF: AbstractContextManager[None] = nullcontext()
 
+class Profiler:
+    """Times phases. A phase inside another one pauses it, so that every second is counted once.
 
-class Clock:
-    """Times phases, if it is on. A phase inside another one pauses it, so that every second is counted once.
-
-    On a GPU work is waited for where a phase ends, which costs a little time: so a clock is off unless asked for.
+    Args:
+        device: what the run computes on. On a GPU work is waited for where a phase ends, which costs a little time: so
+            nobody profiles unless asked to.
     """
 
     def __init__(self, device: torch.device | None = None) -> None:
-        self.on = False
         self.seconds: dict[str, float] = {}
         self._waits = device is not None and device.type == "cuda"
         self._phases: list[str] = []
         self._since = 0.0
 
     def __call__(self, phase: str) -> AbstractContextManager[None]:
-        """``with clock("merge"): …`` counts what happens inside as merging."""
-        return _Phase(self, phase) if self.on else OFF
+        """``with profiler("merge"): …`` counts what happens inside as merging."""
+        return _Phase(self, phase)
 
     def start(self, phase: str) -> None:
         """Pauses the phase that goes on, if any, and begins another."""
@@ -81,13 +80,13 @@ class Clock:
 
 
 class _Phase(AbstractContextManager[None]):
-    def __init__(self, clock: Clock, phase: str) -> None:
-        self._clock, self._phase = clock, phase
+    def __init__(self, profiler: Profiler, phase: str) -> None:
+        self._profiler, self._phase = profiler, phase
 
     def __enter__(self) -> None:
-        self._clock.start(self._phase)
+        self._profiler.start(self._phase)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._clock.stop()
+        self._profiler.stop()

@@ -1,39 +1,120 @@
 """What a method may ask for: heavy work (Fit, Predict, Tap), and an exchange with the server.
 
-A participant's side of a method is a generator that yields these instead of doing the work itself, so that
-an engine can carry out what many participants ask for at once.
+A participant's side of a method is a generator that yields these instead of doing the work itself, so that an engine
+can carry out what many participants ask for at once. A class says all about its kind of request: whether it changes
+the model, which requests may be stacked, what a network, an estimator and a dry run answer. An engine asks one thing
+only: does it write?
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
 
+from potluck.core.architecture import spec, token
+from potluck.core.errors import ModelError
+from potluck.core.learner import Learner
+from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.objectives import CombineGradients, Objective, cross_entropy
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
-from potluck.learners.base import Learner
+
+if TYPE_CHECKING:
+    from potluck.core.party import Party
+
+
+class Request(ABC):
+    """Anything that a party may yield."""
+
+    @abstractmethod
+    def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job | Exchange:
+        """The request with what it leaves open filled in from the party that yields it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Exchange(Request):
+    """Send a payload to the server's function of that name. Answered with the server's reply, a Payload."""
+
+    name: str
+    payload: Payload
+
+    def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Exchange:
+        return self
+
+
+class Work(Request):
+    """What an engine carries out on one learner."""
+
+    phase: ClassVar[str]
+    """What a profile counts it as."""
+    writes: ClassVar[bool]
+    """Whether it changes the model. Then it is not simply tried again when it fails."""
+    on: Samples | None
+    plan: Plan | None
+    learner: Learner | None
+
+    def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
+        return Job(
+            owner=party.name,
+            work=self,
+            learner=party.learner_for(self.learner),
+            samples=party.samples_for(self.on),
+            plan=party.plan_for(self.plan),
+            seed=seed,
+            round=party.round,
+            keep_optimizer=keep_optimizer and self.writes,
+        )
+
+    @abstractmethod
+    def stack_key(self, job: Job) -> Hashable:
+        """What must be equal for jobs to be stacked, beside kind, architecture and the plan's transform."""
+
+    @abstractmethod
+    def answer(self, job: Job, device: torch.device) -> Any:
+        """Has the job's learner do it, alone: the reference."""
+
+    def dry_answer(self, job: Job, device: torch.device) -> Any:
+        """What a dry run answers, which trains nothing."""
+        return self.answer(job, device)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a training did: optimizer steps, and each epoch's mean loss for each objective."""
+
+    steps: int
+    losses: tuple[tuple[float, ...], ...] = ()
+    weighted: bool = True
+    """False where sample weights were given to an estimator that cannot use them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Work):
     """Train. Answered with a ``Fitted``.
 
-    - ``objective``: one, or several; their gradients are added up unless ``combine_gradients`` says otherwise.
-    - ``on``: the samples; one's own data if None.
-    - ``context``: what belongs to this participant (tensors, plain values, ``FrozenModel`` models).
-    - ``plan``: one's own if None.
-    - ``combine_gradients``: what becomes of the objectives' gradients before the optimizer sees them.
-    - ``mask``: parameter name → where it may change (boolean, of its shape or one that broadcasts to it).
-    - ``noise``: name → shape; standard normal numbers of that shape for each sample, fresh at each step, which
-      the objective finds in the batch under that name.
-    - ``freeze_norm_stats``: normalisation layers use their running statistics and leave them as they are.
-    - ``learner``: another model than one's own, such as the server's.
+    Args:
+        objective: what to minimise: one, or several; their gradients are added up unless ``combine_gradients`` says
+            otherwise.
+        on: the samples; one's own data if None.
+        context: what belongs to this participant and the objective reads: tensors, plain values, ``FrozenModel``.
+        plan: how to train; one's own plan if None.
+        combine_gradients: what becomes of the objectives' gradients before the optimizer sees them.
+        mask: parameter name → where it may change (boolean, of its shape or one that broadcasts to it).
+        noise: name → shape; standard normal numbers of that shape for each sample, fresh at each step, which the
+            objective finds in the batch under that name.
+        freeze_norm_stats: normalisation layers use their running statistics and leave them as they are.
+        learner: another model than one's own, such as the server's.
     """
+
+    phase: ClassVar[str] = "train"
+    writes: ClassVar[bool] = True
 
     objective: Objective | Sequence[Objective] = cross_entropy
     on: Samples | None = None
@@ -49,41 +130,120 @@ class Fit:
     def objectives(self) -> tuple[Objective, ...]:
         return (self.objective,) if callable(self.objective) else tuple(self.objective)
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is nothing but 'learn the labels': all that an estimator can be asked for."""
+        return self.objectives == (cross_entropy,) and not self.mask and self.combine_gradients is None
+
+    def stack_key(self, job: Job) -> Hashable:
+        """Inside a stack learning rates may differ, and how samples are cut into steps."""
+        free = ("lr", "schedule", "epochs", "batch_size")
+        return (
+            self.objectives,
+            self.combine_gradients,
+            self.freeze_norm_stats,
+            tuple((name, getattr(job.plan, name)) for name in Plan.model_fields if name not in free),
+            _columns(job.samples.columns),
+            _tree(self.context),
+            _tree(self.mask),
+            tuple(self.noise.items()),
+            job.keep_optimizer,
+        )
+
+    def answer(self, job: Job, device: torch.device) -> Fitted:
+        return job.learner.fit(job, device)
+
+    def dry_answer(self, job: Job, device: torch.device) -> Fitted:
+        """Networks stay as they are; whoever cannot answer unfitted is fitted on a few samples."""
+        if job.learner.answers_untrained:
+            return Fitted(steps=0)
+        return job.learner.fit(replace(job, samples=job.samples.few_of_each()), device)
+
 
 @dataclass(frozen=True, eq=False)
-class Predict:
-    """Say what each sample is. Answered with probabilities (samples × labels), or logits."""
+class Reading(Work):
+    """Asks something of a model and leaves it as it is. A kind of reading is a subclass with ``compute``.
 
-    on: Samples
-    logits: bool = False
-    plan: Plan | None = None
-    learner: Learner | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Tap:
-    """Run samples through the network in evaluation mode. Answered with what the named layers put out.
-
-    ``submodules``: run only these submodules, one after the other, on inner features instead of inputs.
+    Args:
+        on: the samples to look at.
+        plan: whose ``transform`` turns them into what the model reads; one's own plan if None.
+        learner: another model than one's own, such as the server's.
     """
 
+    phase: ClassVar[str] = "predict"
+    writes: ClassVar[bool] = False
+
     on: Samples
-    at: Sequence[str]
-    submodules: Sequence[str] = ()
-    plan: Plan | None = None
-    learner: Learner | None = None
+    plan: Plan | None = field(default=None, kw_only=True)
+    learner: Learner | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def compute(self, model: ModelView, x: Tensor) -> Any:
+        """What is read of one batch: tensors with a row for each sample, perhaps in dicts and lists.
+
+        A pure function in evaluation mode: the serial engine calls it, the batched engine maps it over a stack.
+        """
+
+    @property
+    def of_features(self) -> bool:
+        """Whether the samples are inner features, which no plan's ``transform`` touches."""
+        return False
+
+    def collect(self, batches: Sequence[Any]) -> Any:
+        """The answer, from what was read of each batch."""
+        return tree_map(lambda *parts: torch.cat(parts), *batches) if len(batches) > 1 else batches[0]
+
+    def of_estimator(self, job: Job, predict: Callable[[Samples], Tensor]) -> Any:
+        """What an estimator answers. ``predict`` gives its probabilities for samples."""
+        raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
+
+    def stack_key(self, job: Job) -> Hashable:
+        own = tuple(token(getattr(self, f.name)) for f in fields(self) if f.name not in ("on", "plan", "learner"))
+        return own, len(job.samples), spec(job.samples.x[:0])
+
+    def answer(self, job: Job, device: torch.device) -> Any:
+        return job.learner.read(job, device)
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
-    """Send a payload to the server's function of that name. Answered with the server's reply, a Payload."""
+class Predict(Reading):
+    """Say what each sample is. Answered with probabilities (samples × labels), or logits."""
 
-    name: str
-    payload: Payload
+    logits: bool = False
+
+    def compute(self, model: ModelView, x: Tensor) -> Tensor:
+        return model(x)
+
+    def collect(self, batches: Sequence[Tensor]) -> Tensor:
+        logits = torch.cat(list(batches))
+        return logits if self.logits else logits.softmax(dim=-1)
+
+    def of_estimator(self, job: Job, predict: Callable[[Samples], Tensor]) -> Tensor:
+        if self.logits:
+            raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no logits.")
+        return predict(job.samples)
 
 
-Work = Fit | Predict | Tap
-Request = Work | Exchange
+@dataclass(frozen=True, eq=False)
+class Tap(Reading):
+    """Run samples through the network in evaluation mode. Answered with what the named layers put out.
+
+    Args:
+        at: the names of the layers.
+        submodules: run only these, one after the other, on inner features instead of inputs.
+    """
+
+    phase: ClassVar[str] = "tap"
+
+    at: Sequence[str]
+    submodules: Sequence[str] = ()
+
+    def compute(self, model: ModelView, x: Tensor) -> dict[str, Tensor]:
+        return model.taps(x, self.at, self.submodules)[1]
+
+    @property
+    def of_features(self) -> bool:
+        return bool(self.submodules)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +258,36 @@ class Job:
     seed: int
     round: int
     keep_optimizer: bool = False
+
+    @property
+    def fit(self) -> Fit:
+        """The work of a job that trains."""
+        assert isinstance(self.work, Fit)
+        return self.work
+
+    @property
+    def reading(self) -> Reading:
+        """The work of a job that reads."""
+        assert isinstance(self.work, Reading)
+        return self.work
+
+    def answer(self, device: torch.device) -> Any:
+        """Has the learner itself do the work: the reference."""
+        return self.work.answer(self, device)
+
+
+def _columns(columns: Mapping[str, Tensor]) -> Hashable:
+    return tuple(sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in columns.items()))
+
+
+def _tree(context: Mapping[str, Any]) -> Hashable:
+    leaves, structure = tree_flatten(dict(context))
+    return str(structure), tuple(_leaf(leaf) for leaf in leaves)
+
+
+def _leaf(leaf: Any) -> Hashable:
+    if isinstance(leaf, Tensor):
+        return spec(leaf)
+    if isinstance(leaf, FrozenModel):
+        return leaf.architecture, tuple(sorted((name, str(spec(entry))) for name, entry in leaf.weights.items()))
+    return token(leaf)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from potluck.core.errors import DataError
-from potluck.core.labels import UNLABELLED, plain_labels
+from potluck.core.labels import UNLABELLED, LabelSpace, encode, plain_labels
 
 Batch = dict[str, torch.Tensor]
 """What an objective sees of the data: the columns of a few samples."""
@@ -75,6 +76,37 @@ class Samples:
             return torch.full((len(part), *like.shape[1:]), _FILL.get(name, 0), dtype=like.dtype)
 
         return Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes})
+
+
+class SharedData:
+    """Data that all participants may see, perhaps with labels. Who has the same label space shares one copy.
+
+    Args:
+        x: the inputs.
+        y: their labels, if there are any.
+        owner: what an error calls them.
+    """
+
+    def __init__(self, x: Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data") -> None:
+        self.x, self.y, self._owner = x, y, owner
+        self._whole: dict[LabelSpace, Samples] = {}
+        self._known: dict[LabelSpace, Samples | None] = {}
+
+    def whole(self, labels: LabelSpace) -> Samples:
+        """All samples; labels outside the label space are no labels."""
+        if labels not in self._whole:
+            known = {} if self.y is None else {"y": encode(self.y, labels, self._owner, strict=False)}
+            self._whole[labels] = Samples({"x": self.x, **known})
+        return self._whole[labels]
+
+    def known(self, labels: LabelSpace) -> Samples | None:
+        """The samples whose label is in the label space; None if there are none."""
+        if labels not in self._known:
+            whole = self.whole(labels)
+            rows = (whole.y != UNLABELLED).nonzero().squeeze(1)
+            some = whole if len(rows) == len(whole) else whole.take(rows)
+            self._known[labels] = some if len(some) else None
+        return self._known[labels]
 
 
 def as_inputs(x: Any, owner: str) -> torch.Tensor:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from potluck.core.errors import SettingsError, nearest
 from potluck.engines.auto.engine import Auto
-from potluck.engines.base import LocalEngine
+from potluck.engines.base import Engine
 from potluck.engines.batched.engine import Batched
 from potluck.engines.dry_run import DryRun
-from potluck.engines.hardware import DeviceName, pick_device
-from potluck.engines.precision import check_precision
+from potluck.engines.hardware import DeviceName, check_precision, pick_device
 from potluck.engines.serial import Serial
 
-__all__ = ["Auto", "Batched", "DeviceName", "DryRun", "LocalEngine", "Serial", "make_engine", "pick_device"]
+__all__ = ["Auto", "Batched", "DeviceName", "DryRun", "Engine", "Serial", "make_engine", "pick_device"]
 
 
-def make_engine(name: str, device: str, precision: str = "torch") -> LocalEngine:
+def make_engine(name: str, device: str, precision: str = "torch") -> Engine:
     """The engine of that name. "auto" stacks where that pays, "batched" whatever can be stacked."""
     check_precision(precision)
-    engines: dict[str, type[LocalEngine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
+    engines: dict[str, type[Engine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
     if name == "dry-run":  # not for results, so not among the names on offer
         return DryRun(pick_device(device), precision)
     if name not in engines:

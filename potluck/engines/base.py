@@ -1,43 +1,57 @@
-"""What every engine on this machine shares: driving the participants' sessions from exchange to exchange."""
+"""What all engines share: parties run from exchange to exchange, a few at a time; their work is answered together."""
 
 from __future__ import annotations
 
-import os
+import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 
+from potluck.core.party import Party
 from potluck.core.payload import Payload
-from potluck.core.profiler import Clock
-from potluck.core.requests import Exchange, Fit, Job, Predict, Tap
+from potluck.core.profiler import Profiler
+from potluck.core.randomness import derive
+from potluck.core.requests import Exchange, Job, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
-from potluck.engines.session import Done, Session
-from potluck.federation.method import Method, ServerSteps
-from potluck.federation.participant import Participant
-from potluck.federation.server import Server
-from potluck.learners.base import Learner
+from potluck.engines.hardware import free_memory
 
-if TYPE_CHECKING:
-    from potluck.federation.storage import DiskStorage
+USABLE = 0.5
+"""The share of the free memory that those who run together may take."""
 
-PHASES: dict[type, str] = {Fit: "train", Predict: "predict", Tap: "tap"}
+Timed = tuple[Any, float]
+"""An answer, and the seconds it took."""
 
-ROOM = 0.5
-"""The share of the free memory that a wave may take."""
+Half = Callable[[Any], Generator[Request, Any, Any]]
+"""A party's half of a method, begun for that party."""
 
 
-@dataclass(frozen=True, eq=False)
+class Storage(Protocol):
+    """Where parties are while others run."""
+
+    def pin(self, parties: Sequence[Party]) -> None:
+        """Has these in memory until others are pinned or ``evict`` is called."""
+
+    def evict(self, parties: Iterable[Party]) -> None:
+        """Puts these away; nobody is pinned any more."""
+
+
+@dataclass(frozen=True)
 class Arrival:
     """A participant has come to an exchange, or (``exchange`` None) to the end of its half.
 
-    ``failed``: why its half ended early, as when it did not answer in time. ``received``: bytes that were sent to it
-    besides the server's replies, as public data are.
+    Args:
+        sender: the participant's name.
+        exchange: the exchange it has come to.
+        notes: what its half returned for the history, at the end.
+        seconds: how long it has worked so far.
+        failed: why its half ended early, as when it did not answer in time.
+        received: bytes that were sent to it besides the server's replies, as public data are.
     """
 
     sender: str
@@ -48,39 +62,108 @@ class Arrival:
     received: int = 0
 
 
-class LocalEngine(ABC):
-    """Runs participants in waves. How it answers their work is what tells one engine from another."""
+@dataclass(frozen=True)
+class Done:
+    """A party's half has ended, with what it returned: a participant's notes, the server's replies."""
 
-    wave: ClassVar[int | None] = None
-    """How many participants run together, where the engine does not look at the memory there is."""
+    value: Any
 
-    clock: Clock
-    """Times what the engine does, if it is on."""
-    max_concurrent: int | None = None
-    """How many participants run together, where a user decides."""
-    resting: DiskStorage | None = None
-    """Where participants rest between waves, if they do."""
+
+class Session:
+    """One party's run through its half of a method.
+
+    Each job's randomness comes from (seed, party, round, phase, the how-many-eth request this is), so neither the
+    engine nor the order of the participants can change it.
+    """
+
+    def __init__(self, party: Party, half: Generator[Request, Any, Any], phase: str, keep_optimizer: bool) -> None:
+        if not isinstance(half, Generator):
+            raise TypeError(f"{phase} is no generator: it must yield its requests.")
+        self.party, self.seconds = party, 0.0
+        self._half, self._phase, self._keep_optimizer = half, phase, keep_optimizer
+        self._asked = 0
+
+    def advance(self, answer: Any) -> Job | Exchange | Done:
+        """Gives the party its answer (None at first) and returns what it asks for next."""
+        party = self.party
+        try:
+            request = self._half.send(answer)
+        except StopIteration as stop:
+            return Done(stop.value)
+        self._asked += 1
+        if not isinstance(request, Request):
+            raise TypeError(f"{self._phase} at {party.name} yielded {request!r}; expected a request, such as Fit().")
+        seed = derive(party.seed, party.name, party.round, self._phase, self._asked)
+        return request.addressed(party, seed, self._keep_optimizer)
+
+    def close(self) -> None:
+        """Ends the party's half early."""
+        self._half.close()
+
+
+class Engine(ABC):
+    """Runs parties, some of them together. How it answers their work is what tells one engine from another.
+
+    Args:
+        device: what networks compute on.
+        precision: what they compute in.
+    """
+
+    together: ClassVar[int | None] = None
+    """How many parties run together, where the engine does not look at the memory there is."""
 
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
         self.device, self.precision = device, precision
-        self.clock = Clock(device)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Sets everything that belongs to a federation to what it is before the first one."""
+        self.max_concurrent: int | None = None
+        """How many parties run together, where a user decides."""
+        self.storage: Storage | None = None
+        """Where parties are while others run, if not in memory."""
+        self.profiler: Profiler | None = None
+        """Times what the engine does, where somebody asked for it."""
+        self.incidents: list[str] = []
+        """What went another way than planned, for the run's summary."""
+        self._memory: int | None = None
         self._sessions: dict[str, Session] = {}
-        self._wave = 1
+        self._together = 1
+
+    def fresh(self) -> Self:
+        """An engine of the same settings that knows of no federation yet: each one works with its own."""
+        other = copy.copy(self)
+        other._begin()
+        return other
+
+    def profile(self) -> Profiler:
+        """Has it time its phases from now on."""
+        self.profiler = self.profiler or Profiler(self.device)
+        return self.profiler
+
+    def timing(self, phase: str) -> AbstractContextManager[None]:
+        """Counts what happens inside as this phase, if anybody profiles."""
+        return _UNTIMED if self.profiler is None else self.profiler(phase)
 
     def snapshot(self) -> dict[str, Any]:
         """What a checkpoint must keep of the engine, so that a run that goes on is carried out in the same way."""
-        return {}
+        return {"memory": self._memory}
 
     def restore(self, kept: dict[str, Any]) -> None:
         """Takes up what ``snapshot`` gave."""
-        return
+        self._memory = kept.get("memory")
 
-    def ways(self) -> dict[str, str]:
-        """In which way each architecture is trained, where the engine found out which is fastest."""
-        return {}
+    def decisions(self) -> dict[str, Any]:
+        """What it chose by itself, for the run folder."""
+        return {"memory": self._memory} if self._memory is not None else {}
+
+    def report(self) -> dict[str, Any]:
+        """What a run's summary says of the engine."""
+        profile = {} if self.profiler is None else {"profile": dict(self.profiler.seconds)}
+        return {"decisions": self.decisions(), "incidents": list(self.incidents), **profile}
 
     @abstractmethod
-    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+    def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         """Carries out the work of many parties, in any order; answers and seconds are in the order given."""
 
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
@@ -91,138 +174,119 @@ class LocalEngine(ABC):
         """Which of these participants are there: on this machine all of them."""
         return list(names)
 
-    def start(
-        self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool
-    ) -> Iterator[Arrival]:
-        """Begins a stage, "join" or "round", at each participant and runs it to its first exchange."""
-        people = list(participants)
-        self._wave = self.max_concurrent or self.wave or self.wave_size(people)
-        sessions = [Session(p, getattr(method, stage)(p), stage, keep_optimizer) for p in people]
-        self._sessions = {session.name: session for session in sessions}
+    def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
+        """Begins a phase, "join" or "round", at each party and runs it to its first exchange."""
+        people = list(parties)
+        self._together = self._how_many(people)
+        sessions = [Session(party, half(party), phase, keep_optimizer) for party in people]
+        self._sessions = {session.party.name: session for session in sessions}
         return self._run(dict.fromkeys(self._sessions))
-
-    def wave_size(self, participants: Sequence[Participant]) -> int:
-        """How many participants may run together: as many as fit into the free memory, by a careful estimate."""
-        largest = max((participant.working_bytes for participant in participants), default=0)
-        return max(1, int(ROOM * free_memory(self.device)) // max(1, largest))
 
     def resume(self, replies: Mapping[str, Payload]) -> Iterator[Arrival]:
         """Hands each participant the server's reply and runs it to its next exchange."""
         return self._run(replies)
 
     def dismiss(self, name: str) -> None:
-        """Ends a participant's round early, as when its answer was refused."""
+        """Ends a participant's half early, as when its answer was refused."""
         self._sessions.pop(name).close()
 
-    def serve(self, server: Server, steps: ServerSteps, exchange: str) -> Any:
+    def serve(self, server: Party, half: Generator[Request, Any, Any], exchange: str) -> Any:
         """Carries out a server's half that asks for work of its own, and returns its replies."""
-        session, answer = Session(server, steps, f"serve {exchange}"), None
+        session, answer = Session(server, half, f"serve {exchange}", keep_optimizer=False), None
         while not isinstance(step := session.advance(answer), Done):
             assert isinstance(step, Job), "The server has nobody to exchange with."
-            answer = self._timed_by_kind([step])[0][0]
+            answer = self._timed_by_phase([step])[0][0]
         return step.value
 
-    def evaluate(self, tests: Mapping[str, tuple[Participant, Samples | None]]) -> dict[str, Metrics]:
-        """Each participant's metrics on its test data, wave by wave."""
+    def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
+        """Each participant's metrics on its test data, a few at a time."""
         found: dict[str, Metrics] = {}
-        for names in self._waves(list(tests)):
-            found.update(self._evaluate({name: tests[name] for name in names}))
-            self._let_rest([tests[name][0] for name in names])
+        for names in self._groups(list(parties), parties):
+            tests = {name: test_of(parties[name]) for name in names}
+            jobs = {
+                name: Predict(test).addressed(parties[name], parties[name].seed, keep_optimizer=False)
+                for name, test in tests.items()
+                if test is not None
+            }
+            answers = dict(zip(jobs, self.answer(list(jobs.values())), strict=True))
+            for name, test in tests.items():
+                found[name] = dict(NOTHING) if test is None else measure(answers[name], test.y)
         return found
 
-    def _evaluate(self, tests: Mapping[str, tuple[Participant, Samples | None]]) -> Iterator[tuple[str, Metrics]]:
-        jobs = {
-            name: Job(name, Predict(test), p.learner, test, p.plan, p.seed, p.round)
-            for name, (p, test) in tests.items()
-            if test is not None
-        }
-        answers = dict(zip(jobs, self.answer(list(jobs.values())), strict=True))
-        for name, (_, test) in tests.items():
-            yield name, measure(answers[name], test.y) if test is not None else dict(NOTHING)
+    def _how_many(self, parties: Sequence[Party]) -> int:
+        """How many run together: what the user says, or as many as fit into memory, by a careful estimate.
 
-    def _waves(self, names: list[str]) -> Iterator[list[str]]:
-        """Those who run together, one group after the other; none of a group goes to rest while it runs."""
-        for first in range(0, len(names), self._wave):
-            wave = names[first : first + self._wave]
-            if self.resting is not None:
-                self.resting.hold(wave)
-            yield wave
+        The memory that was free the first time is kept with the run: it decides who runs together, and so must not
+        change in its course.
+        """
+        if fixed := self.max_concurrent or self.together:
+            return fixed
+        if self._memory is None:
+            self._memory = int(USABLE * free_memory(self.device))
+        largest = max((party.working_bytes for party in parties), default=0)
+        return max(1, self._memory // max(1, largest))
 
-    def _let_rest(self, participants: Iterable[Participant]) -> None:
-        if self.resting is not None:
-            self.resting.rest(participants)
+    def _groups(self, names: list[str], parties: Mapping[str, Party]) -> Iterator[list[str]]:
+        """Those who run together, one group after the other, in memory while they run."""
+        for first in range(0, len(names), self._together):
+            group = names[first : first + self._together]
+            members = [parties[name] for name in group]
+            if self.storage is not None:
+                self.storage.pin(members)
+            yield group
+            if self.storage is not None:
+                self.storage.evict(members)
 
     def _run(self, answers: Mapping[str, Any]) -> Iterator[Arrival]:
-        for names in self._waves(list(answers)):
-            parties = [self._sessions[name].party for name in names]
-            yield from self._run_wave(names, answers)
-            self._let_rest(party for party in parties if isinstance(party, Participant))
+        parties = {name: self._sessions[name].party for name in answers}
+        for names in self._groups(list(answers), parties):
+            yield from self._run_group(names, answers)
 
-    def _run_wave(self, names: list[str], answers: Mapping[str, Any]) -> Iterator[Arrival]:
+    def _run_group(self, names: list[str], answers: Mapping[str, Any]) -> Iterator[Arrival]:
         while names:
             jobs: dict[str, Job] = {}
             for name in names:
-                with self.clock("merge"):
+                with self.timing("merge"):
                     answer = answers[name]  # a reply is made when it is asked for
                 session = self._sessions[name]
                 began = time.perf_counter()
-                with self.clock("method"):
+                with self.timing("method"):
                     step = session.advance(answer)
                 session.seconds += time.perf_counter() - began
                 if isinstance(step, Job):
                     jobs[name] = step
-                elif isinstance(step, Exchange):
-                    yield Arrival(name, step, seconds=session.seconds)
-                else:
+                elif isinstance(step, Done):
                     del self._sessions[name]
                     yield Arrival(name, None, step.value or {}, session.seconds)
+                else:
+                    yield Arrival(name, step, seconds=session.seconds)
             found = {}
-            for name, (answer, seconds) in zip(jobs, self._timed_by_kind(list(jobs.values())), strict=True):
+            for name, (answer, seconds) in zip(jobs, self._timed_by_phase(list(jobs.values())), strict=True):
                 self._sessions[name].seconds += seconds
                 found[name] = answer
             names, answers = list(found), found
 
-    def _timed_by_kind(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
-        """``timed``, and where the clock is on, training, predicting and tapping apart."""
-        if not self.clock.on:
+    def _timed_by_phase(self, jobs: Sequence[Job]) -> list[Timed]:
+        """``timed``, and where somebody profiles, training, predicting and tapping apart."""
+        if self.profiler is None:
             return self.timed(jobs)
-        answers: dict[int, tuple[Any, float]] = {}
-        for kind, phase in PHASES.items():
-            own = [index for index, job in enumerate(jobs) if isinstance(job.work, kind)]
-            if own:
-                with self.clock(phase):
-                    answers.update(zip(own, self.timed([jobs[index] for index in own]), strict=True))
+        answers: dict[int, Timed] = {}
+        for phase in dict.fromkeys(job.work.phase for job in jobs):
+            own = [index for index, job in enumerate(jobs) if job.work.phase == phase]
+            with self.profiler(phase):
+                answers.update(zip(own, self.timed([jobs[index] for index in own]), strict=True))
         return [answers[index] for index in range(len(jobs))]
 
 
-def free_memory(device: torch.device) -> int:
-    """How many bytes are free on a device; on a CPU, what the system says is available."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+_UNTIMED: AbstractContextManager[None] = nullcontext()
 
 
-def timed_alone(job: Job, device: torch.device) -> tuple[Any, float]:
-    """``answer_alone``, and the seconds it took."""
+def timed_alone(job: Job, device: torch.device) -> Timed:
+    """One job answered by its learner itself, and the seconds it took."""
     began = time.perf_counter()
     try:
-        answer = answer_alone(job, device)
+        answer = job.answer(device)
     except Exception as error:
         error.add_note(f"This happened at {job.owner}, in round {job.round}, on {type(job.work).__name__}.")
         raise
     return answer, time.perf_counter() - began
-
-
-def answer_alone(job: Job, device: torch.device) -> Any:
-    """Has the learner itself do the work: the reference."""
-    learner: Learner = job.learner
-    if isinstance(job.work, Fit):
-        return learner.fit(job, device)
-    if isinstance(job.work, Predict):
-        return learner.predict(job, device)
-    assert isinstance(job.work, Tap)
-    return learner.tap(job, device)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from potluck.core.requests import Job
-from potluck.engines.base import LocalEngine, timed_alone
-from potluck.engines.precision import computing_in
+from potluck.engines.base import Engine, Timed, timed_alone
+from potluck.engines.hardware import computing_in
 
 
-class Serial(LocalEngine):
+class Serial(Engine):
     """The reference."""
 
-    wave: ClassVar[int | None] = 1
+    together: ClassVar[int | None] = 1
 
-    def timed(self, jobs: Sequence[Job]) -> list[tuple[Any, float]]:
+    def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         with computing_in(self.precision):
             return [timed_alone(job, self.device) for job in jobs]

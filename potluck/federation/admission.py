@@ -1,77 +1,34 @@
-"""Who may sit at the table: what is checked before anything is trained."""
+"""Who may take part: what is checked before anything is trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from potluck.core.architecture import Architecture
 from potluck.core.errors import DataError, RequirementsError, SettingsError
-from potluck.core.labels import UNLABELLED, LabelSpace, encode
-from potluck.core.samples import Samples, as_inputs, as_pair
+from potluck.core.samples import Samples, SharedData, as_inputs, as_pair
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.learners.architecture import architecture
-from potluck.learners.network import Network
+from potluck.learners.network import Network, Traits
 
 
-class SharedData:
-    """Data that a federation shows to all, perhaps with labels. Who has the same label space shares one copy."""
-
-    def __init__(self, x: Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data") -> None:
-        self.x, self.y, self._owner = x, y, owner
-        self._whole: dict[LabelSpace, Samples] = {}
-        self._known: dict[LabelSpace, Samples | None] = {}
-
-    def whole(self, labels: LabelSpace) -> Samples:
-        """All samples; labels outside the label space are no labels."""
-        if labels not in self._whole:
-            known = {} if self.y is None else {"y": encode(self.y, labels, self._owner, strict=False)}
-            self._whole[labels] = Samples({"x": self.x, **known})
-        return self._whole[labels]
-
-    def known(self, labels: LabelSpace) -> Samples | None:
-        """The samples whose label is in the label space; None if there are none."""
-        if labels not in self._known:
-            whole = self.whole(labels)
-            rows = (whole.y != UNLABELLED).nonzero().squeeze(1)
-            some = whole if len(rows) == len(whole) else whole.take(rows)
-            self._known[labels] = some if len(some) else None
-        return self._known[labels]
-
-
-class Tests(Mapping[str, tuple[Participant, Samples | None]]):
-    """Each participant with the samples it is evaluated on, if there are any; looked up when asked for."""
-
-    def __init__(self, participants: Mapping[str, Participant], published: SharedData | None) -> None:
-        self._participants, self._published = participants, published
-
-    def __getitem__(self, name: str) -> tuple[Participant, Samples | None]:
-        participant = self._participants[name]
-        return participant, participant.own_test(self._published)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._participants)
-
-    def __len__(self) -> int:
-        return len(self._participants)
-
-
-class Seats:
-    """Who sits at the table: one after the other takes a seat, and is looked at only then."""
+class Admission:
+    """Admits participants one after the other; each is looked at only then."""
 
     def __init__(self) -> None:
         self.participants: dict[str, Participant] = {}
         self._models: dict[int, str] = {}
         self._kinds: dict[Hashable, Participant] = {}
+        self._networks: dict[Architecture, tuple[Architecture, Traits]] = {}
         self._inputs = ("", "")
 
-    def take(self, participant: Participant, join: Callable[[Participant], Samples | None]) -> None:
-        """Gives somebody a seat; ``join`` has it join and returns the samples it will be tested on."""
+    def admit(self, participant: Participant, join: Callable[[Participant], Samples | None]) -> None:
+        """Admits a participant; ``join`` has it join and returns the samples it will be tested on."""
         if not isinstance(participant, Participant):
             raise SettingsError(f"{participant!r} is no Participant.")
         name = participant.name
@@ -86,18 +43,27 @@ class Seats:
                 )
         self.participants[name] = participant
         test = join(participant)
-        self._inputs = self._inputs if self._inputs[0] else (name, _kind(participant.data.x))
+        if participant.is_local and isinstance(network := participant.learner, Network):
+            self._look_at(network, participant)
+        self._inputs = self._inputs if self._inputs[0] else (name, _input_kind(participant.data.x))
         self.check_inputs(name, participant.data.x)
         if test is not None:
             self.check_inputs(f"the test data of {name}", test.x)
-        self._kinds.setdefault(_likeness(participant), participant)
+        self._kinds.setdefault(_kind_of(participant), participant)
+
+    def _look_at(self, network: Network, participant: Participant) -> None:
+        """What a network is, and what its code does, is found out once for all of one architecture."""
+        own = network.architecture
+        if own not in self._networks:
+            self._networks[own] = (own, network.probe(participant.data, participant.plan))
+        network.share(*self._networks[own])
 
     def check_inputs(self, owner: str, x: Tensor) -> None:
         """Everybody must read the same kind of inputs: they learn from each other on them."""
         first, kind = self._inputs
-        if _kind(x) != kind:
+        if _input_kind(x) != kind:
             raise DataError(
-                f"{owner} has inputs of {_kind(x)}, {first} of {kind}; expected the same for all. "
+                f"{owner} has inputs of {_input_kind(x)}, {first} of {kind}; expected the same for all. "
                 f"Convert them before they join."
             )
 
@@ -129,15 +95,15 @@ def published(public: Any) -> SharedData | None:
     return SharedData(as_inputs(public, "public data"))
 
 
-def _likeness(participant: Participant) -> Hashable:
-    """Participants of one likeness all fit a method, or none does."""
+def _kind_of(participant: Participant) -> Hashable:
+    """Participants of one kind all fit a method, or none does."""
     if not participant.is_local:
         return participant.labels
     learner = participant.learner
-    model = architecture(learner.model) if isinstance(learner, Network) else type(learner)
+    model = learner.architecture if isinstance(learner, Network) else type(learner)
     return model, participant.labels, participant.plan.transform, str(participant._named_stages)
 
 
-def _kind(x: Tensor) -> str:
+def _input_kind(x: Tensor) -> str:
     """What must be the same about all inputs: the shape, and whether they are bytes, which are scaled."""
     return f"shape {tuple(x.shape[1:])}" + (" in bytes" if x.dtype == torch.uint8 else "")

@@ -7,24 +7,26 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
+from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError, nearest
 from potluck.core.history import History, Row
 from potluck.core.labels import union
-from potluck.core.payload import Limits
+from potluck.core.payload import LazyReplies
+from potluck.core.profiler import Profiler
 from potluck.core.randomness import generator
-from potluck.core.samples import Samples, as_pair
+from potluck.core.samples import Samples, SharedData, as_pair
 from potluck.core.tasks import Metrics
 from potluck.engines import make_engine
-from potluck.engines.base import LocalEngine
-from potluck.federation.admission import Seats, SharedData, Tests, published
+from potluck.engines.base import Engine
+from potluck.federation.admission import Admission, published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
-from potluck.federation.round import ExchangeLoop, ParticipantTally
-from potluck.federation.server import LazyReplies, Server
+from potluck.federation.round import ExchangeLoop, ParticipantTally, Phase
+from potluck.federation.server import Server
 from potluck.federation.storage import DiskStorage
 from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.fingerprint import check_resumable, fingerprint, settings_of
@@ -39,7 +41,7 @@ Callback = Callable[["Federation", list[Row]], None]
 
 
 class Federation:
-    """Everyone at one table.
+    """Participants, a method, public data and a seed.
 
     Args:
         participants: who takes part; names must differ. They may come one by one, as from a generator.
@@ -47,7 +49,8 @@ class Federation:
         public: data everybody may see, as ``x`` or ``(x, y)``.
         test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
         seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own.
+        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own,
+            which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
         device: a torch device, or "auto" for a GPU if there is one.
         precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
         participation: the share of participants that take part in a round.
@@ -64,7 +67,7 @@ class Federation:
         public: Any = None,
         test: Any = None,
         seed: int = 0,
-        engine: str | LocalEngine = "auto",
+        engine: str | Engine = "auto",
         device: str = "auto",
         precision: str = "torch",
         participation: float = 1.0,
@@ -88,11 +91,10 @@ class Federation:
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
-        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
-        self.engine.max_concurrent = max_concurrent
-        self.engine.resting = DiskStorage(self.engine.clock, max_concurrent) if storage == "disk" else None
-        self.clock = self.engine.clock
-        self.limits = Limits()
+        self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
+        self.storage = DiskStorage(self.engine.timing, max_concurrent) if storage == "disk" else None
+        self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
+        self.channel = Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, if any: kept with the settings of a run."""
@@ -100,37 +102,37 @@ class Federation:
         self._kept_in: Path | None = None
 
         shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
-        self.participants = self._seated(participants, shown, tests)
-        self._tests = Tests(self.participants, tests)
+        self.participants = self._admitted(participants, shown, tests)
+        self._published_test = tests
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
             self._server_public(shown),
         )
 
-    def _seated(
+    def _admitted(
         self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
     ) -> dict[str, Participant]:
-        """Everybody, by name, joined and checked: one after the other, each put to rest before the next one comes."""
-        seats = Seats()
+        """Everybody, by name, joined and checked: one after the other, each in storage before the next one comes."""
+        admission = Admission()
 
         def join(participant: Participant) -> Samples | None:
             participant.join(self.seed, shown)
             return participant.own_test(tests)
 
         for participant in participants:
-            seats.take(participant, join)
-            self._let_rest(participant)
-        if not seats.participants:
+            admission.admit(participant, join)
+            self._store(participant)
+        if not admission.participants:
             raise SettingsError("A federation needs at least one participant; got none.")
         if shown is not None:
-            seats.check_inputs("the public data", shown.x)
-        seats.check_fit(self.method, shown)
-        return seats.participants
+            admission.check_inputs("the public data", shown.x)
+        admission.check_fit(self.method, shown)
+        return admission.participants
 
-    def _let_rest(self, participant: Participant) -> None:
-        if self.engine.resting is not None:
-            self.engine.resting.rest([participant])
+    def _store(self, participant: Participant) -> None:
+        if self.storage is not None:
+            self.storage.evict([participant])
 
     def __repr__(self) -> str:
         return f"Federation({len(self.participants)} participants, {self.method!r}, seed {self.seed})"
@@ -170,11 +172,13 @@ class Federation:
             last = rounds if resume else self.history.rounds + rounds
             keep = self._keeper(folder, identity, last, checkpoint_every)
             self._run(last - self.history.rounds, [keep, *callbacks])
-            folder.finish(self.history, self.clock.seconds)
+            folder.finish(self.history, self.engine.report())
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback]) -> None:
-        with self.clock("other"):
+        for participant in self.participants.values():
+            participant.look_again()
+        with self.engine.timing("other"):
             self._welcome()
             for played in range(rounds):
                 if played:
@@ -219,12 +223,20 @@ class Federation:
         """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
 
         def keep(_: Federation, rows: list[Row]) -> None:
-            with self.clock("checkpoint"):
+            with self.engine.timing("checkpoint"):
                 folder.append(rows)
                 if self.history.rounds % every == 0 or self.history.rounds == last:
                     folder.save(self.history.rounds, self.snapshot(), identity)
 
         return keep
+
+    def profile(self) -> Profiler:
+        """Has the run timed, phase by phase, from now on."""
+        return self.engine.profile()
+
+    def test_of(self, participant: Participant) -> Samples | None:
+        """What a participant is evaluated on: its own test data, or the published ones with labels it knows."""
+        return participant.own_test(self._published_test)
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
@@ -240,7 +252,7 @@ class Federation:
         self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
-            self._let_rest(self.participants[name])
+            self._store(self.participants[name])
         self.server.restore(snapshot["server"])
         self.engine.restore(snapshot["engine"])
 
@@ -251,16 +263,16 @@ class Federation:
             participant.round = number
         chosen = self._chosen(number)
         tallies = self._play("round", chosen)
-        with self.clock("evaluate"):
-            metrics = self.engine.evaluate(self._tests)
+        with self.engine.timing("evaluate"):
+            metrics = self.engine.evaluate(self.participants, self.test_of)
         return self.history.add(self._rows(number, chosen, tallies, metrics))
 
-    def _play(self, stage: Literal["join", "round"], names: list[str]) -> dict[str, ParticipantTally]:
-        """Runs one stage at the named participants."""
+    def _play(self, phase: Phase, names: list[str]) -> dict[str, ParticipantTally]:
+        """Runs one phase at the named participants."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        return ExchangeLoop(self.method, self.server, self.engine, self.limits).play(
-            stage, parties, self.keep_optimizer
+        return ExchangeLoop(self.method, self.server, self.engine, self.channel).play(
+            phase, parties, self.keep_optimizer
         )
 
     def _rows(

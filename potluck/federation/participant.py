@@ -13,32 +13,32 @@ from torch import Tensor, nn
 
 from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.labels import Label, LabelSpace, decode, encode, label_space
+from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
-from potluck.core.requests import Job, Predict
+from potluck.core.requests import Predict
 from potluck.core.samples import Samples, as_inputs, as_pair
-from potluck.learners.base import Learner
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import Stages, find_stages
 from potluck.models import build
 
 if TYPE_CHECKING:
-    from potluck.federation.admission import SharedData
+    from potluck.core.samples import SharedData
     from potluck.federation.storage import DiskStorage
 
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
-HEAVY = ("_brought", "data", "validation", "test", "_learner", "state")
-"""What a participant at rest does not carry: it is fetched when asked for."""
+HEAVY = ("brought", "data", "validation", "test", "learner", "state")
+"""The things of a participant that may be on disk."""
 
 COPIES = 6
 """How often a network's weights are in memory while it trains: stacked, with gradients, moments and room to work."""
 
 
 class Participant:
-    """What one party brings to the table.
+    """One party of a federation.
 
     Args:
         name: how the others call it; unique in a federation.
@@ -81,54 +81,77 @@ class Participant:
         self.labels: LabelSpace = label_space(np.unique(y) if labels is None else labels, name)
         if not self.labels:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
-        self._brought = Samples({"x": x, "y": encode(y, self.labels, name)})
+        self.held: dict[str, Any] = {"state": {}, "brought": Samples({"x": x, "y": encode(y, self.labels, name)})}
+        """Which of its heavy things are in memory. ``thing`` fetches the others."""
+        self.storage: DiskStorage | None = None
+        """Where its heavy things are while others run, if not in memory."""
         as_data = not isinstance(validation, int | float)
         self._held_back = None if as_data else float(validation)
-        self.validation: Samples | None = self._own(validation, f"{name} (validation)") if as_data else None
-        self.data = self._split(seed=0)
-        self.test = None if test is None else self._own(test, f"{name} (test)")
+        self.held["validation"] = self._own(validation, f"{name} (validation)") if as_data else None
+        self.held["data"] = self._split(seed=0)
+        self.held["test"] = None if test is None else self._own(test, f"{name} (test)")
         self._named_stages = stages
         self._brought_model = model
-        self._learner = None if _makes_models(model) else self._bring(model)
+        self.held["learner"] = None if _makes_models(model) else self._bring(model)
 
-        self.rests: DiskStorage | None = None
-        """Where it rests between its turns, if it does."""
-
-        # What the federation hands out at the table.
+        # What the federation hands out.
         self.public: Samples | None = None
         self.working_bytes = 0
         """About how much memory it takes while it works."""
         self.seed = 0
         self.round = 0
-        self.state: State = {}
 
     def __repr__(self) -> str:
-        kind = self._brought_model if self._learner is None else type(self.model).__name__
+        kind = type(self.model).__name__ if self.built else self._brought_model
         return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
-
-    if not TYPE_CHECKING:  # for a type checker every attribute is there, and a misspelt one is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            """Wakes a participant at rest."""
-            if name in HEAVY and self.__dict__.get("rests") is not None:
-                return self.rests.wake(self, name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def builds_its_model(self) -> bool:
-        """Whether its model is made anew at each table, from what it brought."""
+        """Whether its model is made anew in each federation, from what it brought."""
         return _makes_models(self._brought_model)
 
     @property
     def built(self) -> bool:
         """Whether the model is there already; a builder's is made when the participant joins a federation."""
-        return self._learner is not None
+        return self.thing("learner") is not None
 
     @property
     def learner(self) -> Learner:
-        if self._learner is None:
+        """What trains and answers."""
+        learner: Learner | None = self.thing("learner")
+        if learner is None:
             raise ModelError(f"{self.name}: {self._brought_model!r} is built when the participant joins a federation.")
-        return self._learner
+        return learner
+
+    @property
+    def data(self) -> Samples:
+        """The samples it trains on."""
+        data: Samples = self.thing("data")
+        return data
+
+    @property
+    def validation(self) -> Samples | None:
+        """The samples it chooses settings by."""
+        validation: Samples | None = self.thing("validation")
+        return validation
+
+    @property
+    def test(self) -> Samples | None:
+        """Test data of its own."""
+        test: Samples | None = self.thing("test")
+        return test
+
+    @property
+    def state(self) -> State:
+        """What a method keeps of it between rounds."""
+        state: State = self.thing("state")
+        return state
+
+    def thing(self, name: str) -> Any:
+        """One of its heavy things, from memory or from disk."""
+        if name not in self.held and self.storage is not None:
+            self.storage.load(self, name)
+        return self.held[name]
 
     @property
     def network(self) -> Network:
@@ -145,24 +168,42 @@ class Participant:
     @property
     def model(self) -> Any:
         """The model itself; trained, after a run."""
-        return self._brought_model if self._learner is None else self._learner.model
+        return self.learner.model if self.built else self._brought_model
 
     def join(self, seed: int, public: SharedData | None) -> None:
         """Takes a seat in a federation, with nothing left from another one but a model brought as an object."""
-        if self.rests is not None:
-            self.rests.leave(self)
-        self.seed, self.round, self.state = seed, 0, {}
-        self.data = self._split(seed)
+        if self.storage is not None:
+            self.storage.release(self)
+        self.seed, self.round, self.held["state"] = seed, 0, {}
+        self.held["data"] = self._split(seed)
         if self.builds_its_model:
             with seeded(derive(seed, self.name, "initial weights")):
-                self._learner = self._bring(self._build())
+                self.held["learner"] = self._bring(self._build())
         else:
-            self._learner = self._bring(self._brought_model)
+            self.held["learner"] = self._bring(self._brought_model)
         self.public = None if public is None else public.whole(self.labels)
-        self.learner.check(self.data, len(self.labels), self.plan, self.name)
-        tensors = self._learner.tensors().values() if isinstance(self._learner, Network) else ()
+        learner = self.learner
+        learner.check(self.data, len(self.labels), self.plan, self.name)
+        tensors = learner.tensors().values() if isinstance(learner, Network) else ()
         self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
         self.__dict__.pop("stages", None)  # of the model before, if there was one
+
+    def learner_for(self, asked: Learner | None) -> Learner:
+        """The learner that a request is for."""
+        return self.learner if asked is None else asked
+
+    def samples_for(self, asked: Samples | None) -> Samples:
+        """The samples that a request is about."""
+        return self.data if asked is None else asked
+
+    def plan_for(self, asked: Plan | None) -> Plan:
+        """The plan that a request follows."""
+        return asked or self.plan
+
+    def look_again(self) -> None:
+        """Has its network looked at anew where its owner holds it and may have changed it."""
+        if isinstance(learner := self.held.get("learner"), Network) and not self.builds_its_model:
+            learner.look_again()
 
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
@@ -171,7 +212,7 @@ class Participant:
     def restore(self, kept: State) -> None:
         """Takes up what ``snapshot`` gave."""
         self.learner.restore(kept["learner"])
-        self.state = kept["state"]
+        self.held["state"] = kept["state"]
 
     def check_keepable(self) -> None:
         """Raises ModelError unless its model can be kept in a checkpoint."""
@@ -196,8 +237,8 @@ class Participant:
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
         """Probabilities over ``labels``, one row for each input."""
         samples = Samples({"x": as_inputs(x, self.name)})
-        job = Job(self.name, Predict(samples), self.learner, samples, self.plan, self.seed, self.round)
-        probabilities: np.ndarray[Any, Any] = self.learner.predict(job, torch.device("cpu")).float().numpy()
+        job = Predict(samples).addressed(self, self.seed, keep_optimizer=False)
+        probabilities: np.ndarray[Any, Any] = job.answer(torch.device("cpu")).float().numpy()
         return probabilities
 
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
@@ -210,9 +251,10 @@ class Participant:
 
     def _split(self, seed: int) -> Samples:
         """The training data; which samples are held back for validation depends on seed and name alone."""
+        brought: Samples = self.thing("brought")
         if self._held_back is None:
-            return self._brought
-        share, total = self._held_back, len(self._brought)
+            return brought
+        share, total = self._held_back, len(brought)
         held = round(share * total) if 0 <= share < 1 else 0
         if not 0 <= share < 1 or (share > 0 and held == 0) or held >= total:
             raise SettingsError(
@@ -220,10 +262,10 @@ class Participant:
                 f"leaves samples on both sides, or data."
             )
         if held == 0:
-            return self._brought
+            return brought
         order = torch.randperm(total, generator=generator(seed, self.name, "validation"))
-        self.validation = self._brought.take(order[:held])
-        return self._brought.take(order[held:])
+        self.held["validation"] = brought.take(order[:held])
+        return brought.take(order[held:])
 
     def _bring(self, model: Any) -> Learner:
         if isinstance(model, nn.Module):

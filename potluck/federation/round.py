@@ -1,21 +1,25 @@
-"""Playing a stage: participants run from exchange to exchange, and the server answers all who come to one."""
+"""The exchanges of a phase: participants run from exchange to exchange, and the server answers all who come to one."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
+from potluck.channel.channel import Channel
 from potluck.core.errors import PayloadError
-from potluck.core.payload import Limits, Payload
-from potluck.engines.base import Arrival, LocalEngine
+from potluck.core.payload import LazyReplies, Payload
+from potluck.core.schema import Schema
+from potluck.engines.base import Arrival, Engine
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.federation.server import LazyReplies, Server
+from potluck.federation.server import Answers, Server
 
 log = logging.getLogger(__name__)
+
+Phase = Literal["join", "round"]
 
 
 @dataclass(slots=True)
@@ -32,100 +36,156 @@ class ParticipantTally:
     """Whether its half ended early because it was not there, or did not answer in time."""
 
 
+@dataclass(frozen=True)
+class ServerHalf:
+    """One exchange at the server: its place in the method's order, what it answers, what must be sent."""
+
+    place: int
+    serve: Callable[[Server, Answers], Any]
+    schema: Callable[[Server, str], Schema]
+
+
 class ExchangeLoop:
-    """Joining, or a round: everyone's half of the method, and the server's."""
+    """Everyone's half of a method, and the server's, in joining and in every round.
 
-    def __init__(self, method: Method, server: Server, engine: LocalEngine, limits: Limits) -> None:
-        self._method, self._server, self._engine, self._limits = method, server, engine, limits
+    Args:
+        method: what the parties do.
+        server: the server.
+        engine: who carries the participants' work out.
+        channel: the way that payloads take.
+    """
+
+    def __init__(self, method: Method, server: Server, engine: Engine, channel: Channel) -> None:
+        self._method, self._server, self._engine, self._channel = method, server, engine, channel
+        self._halves = {
+            name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
+        }
+        self._parties: dict[str, Participant] = {}
         self._tallies: dict[str, ParticipantTally] = {}
+        self._waiting: dict[str, list[Arrival]] = {}
 
-    def play(
-        self, stage: Literal["join", "round"], parties: Sequence[Participant], keep_optimizer: bool
-    ) -> dict[str, ParticipantTally]:
-        """Runs the stage at these participants until all have ended, and returns what each sent and noted."""
-        self._tallies = {party.name: ParticipantTally() for party in parties}
-        arrivals = self._engine.start(stage, self._method, parties, keep_optimizer)
-        while (arrival := next(arrivals, None)) is not None:
-            if arrival.exchange is None:
-                _end(self._tallies[arrival.sender], arrival)
+    def play(self, phase: Phase, parties: Sequence[Participant], keep_optimizer: bool) -> dict[str, ParticipantTally]:
+        """Runs a phase at these participants until all have ended, and returns what each sent and noted."""
+        self._parties = {party.name: party for party in parties}
+        self._tallies, self._waiting = {name: ParticipantTally() for name in self._parties}, {}
+        arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
+        while True:
+            if (first := next(arrivals, None)) is not None:
+                assert first.exchange is not None
+                arrivals = self._answered(first.exchange.name, chain([first], arrivals))
+            elif self._waiting:
+                arrivals = self._answered(min(self._waiting, key=self._place), iter(()))
             else:
-                aside: list[Arrival] = []
-                replies = self._exchange(arrival.exchange.name, chain([arrival], arrivals), aside)
-                arrivals = chain(aside, self._engine.resume(replies))
-        return self._tallies
+                return self._tallies
 
-    def _exchange(self, name: str, arrivals: Iterator[Arrival], aside: list[Arrival]) -> Mapping[str, Payload]:
-        """Lets the server answer all who came to one exchange, as they come. Others are put aside."""
-        serve, form = self._method.answered_by(name)
-        answered: list[str] = []
+    def _at_exchanges(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
+        """Those who have come to an exchange of the method. Whoever has come to its end is tallied."""
+        for arrival in arrivals:
+            if arrival.exchange is None:
+                self._end(arrival)
+            elif arrival.exchange.name not in self._halves:
+                self._unknown(arrival.sender, arrival.exchange.name)
+            else:
+                yield arrival
 
-        def answers() -> Iterator[tuple[str, Payload]]:
-            coming, order = arrivals, self._method.exchanges()
-            while True:
-                behind: list[Arrival] = []
-                for arrival in coming:
-                    if arrival.exchange is None:
-                        _end(self._tallies[arrival.sender], arrival)
-                    elif arrival.exchange.name == name:
-                        if self._accept(arrival, form):
-                            answered.append(arrival.sender)
-                            yield arrival.sender, arrival.exchange.payload
-                    elif arrival.exchange.name in order[: order.index(name)]:
-                        behind.append(arrival)
-                    else:
-                        aside.append(arrival)
-                if not behind:
-                    return
-                # Whoever is at an exchange defined earlier is answered there first, and may still come to this one.
-                earliest = min((a.exchange.name for a in behind if a.exchange), key=order.index)
-                left: list[Arrival] = []
-                replies = self._exchange(earliest, iter(behind), left)
-                coming = chain(left, self._engine.resume(replies))
+    def _end(self, arrival: Arrival) -> None:
+        """Tallies whoever has come to its end. Undeclared notes from another machine cost it the round."""
+        tally, is_local = self._tallies[arrival.sender], self._parties[arrival.sender].is_local
+        wrong = None if is_local else undeclared(arrival.notes, self._method.notes)
+        tally.seconds = arrival.seconds
+        tally.bytes_down += arrival.received
+        tally.absent = arrival.failed is not None
+        tally.refused = tally.refused or arrival.failed
+        if wrong is None:
+            tally.notes = arrival.notes
+        else:
+            self._refuse(arrival.sender, wrong)
 
-        stream = answers()
-        first = next(stream, None)
+    def _answered(self, name: str, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
+        """Answers an exchange for all who come to it; then those go on, to where they come next."""
+        senders: list[str] = []
+        answers = self._answers(name, arrivals, senders)
+        first = next(answers, None)
         if first is None:
-            return {}
-        with self._engine.clock("merge"):
-            result = serve(self._server, chain([first], stream))
-            if isinstance(result, Generator):
-                result = self._engine.serve(self._server, result, name)
-            for _ in stream:
+            return iter(())
+        with self._engine.timing("merge"):
+            replies = self._halves[name].serve(self._server, chain([first], answers))
+            if isinstance(replies, Generator):
+                replies = self._engine.serve(self._server, replies, name)
+            for _ in answers:
                 pass  # whoever the server did not wait for has come to the exchange all the same
-        replies = LazyReplies(answered, lambda _: result) if isinstance(result, Payload) else result
-        if set(replies) != set(answered):
+        return self._at_exchanges(self._engine.resume(self._replies(name, replies, senders)))
+
+    def _answers(self, name: str, arrivals: Iterator[Arrival], senders: list[str]) -> Iterator[tuple[str, Payload]]:
+        """What is sent to an exchange, as it comes, with everyone's name.
+
+        Whoever is at an earlier exchange is answered there first, and may still come to this one. Whoever is at a
+        later one waits.
+        """
+        place = self._halves[name].place
+        while True:
+            for arrival in chain(self._waiting.pop(name, ()), arrivals):
+                assert arrival.exchange is not None
+                if arrival.exchange.name != name:
+                    self._waiting.setdefault(arrival.exchange.name, []).append(arrival)
+                elif self._accept(arrival.sender, name, arrival.exchange.payload, arrival.seconds):
+                    senders.append(arrival.sender)
+                    yield arrival.sender, arrival.exchange.payload
+            earlier = [other for other in self._waiting if self._place(other) < place]
+            if not earlier:
+                return
+            arrivals = self._answered(min(earlier, key=self._place), iter(()))
+
+    def _place(self, name: str) -> int:
+        return self._halves[name].place
+
+    def _replies(
+        self, name: str, replies: Payload | Mapping[str, Payload], senders: Sequence[str]
+    ) -> Mapping[str, Payload]:
+        """One reply for each, counted when it is handed out."""
+        if not isinstance(replies, Payload) and set(replies) != set(senders):
             raise TypeError(
-                f"{type(self._method).__name__}.{name} must reply to {answered}; replied to {list(replies)}"
+                f"{type(self._method).__name__}.{name} must reply to {list(senders)}; replied to {list(replies)}"
             )
 
         def hand_out(sender: str) -> Payload:
-            reply: Payload = replies[sender]
-            self._tallies[sender].bytes_down += reply.size
+            reply = replies if isinstance(replies, Payload) else replies[sender]
+            self._tallies[sender].bytes_down += self._channel.size(reply)
             return reply
 
-        return LazyReplies(answered, hand_out)
+        return LazyReplies(senders, hand_out)
 
-    def _accept(self, arrival: Arrival, form: Any) -> bool:
+    def _accept(self, sender: str, name: str, payload: Payload, seconds: float) -> bool:
         """Counts what was sent, and refuses what must not be read."""
-        assert arrival.exchange is not None
-        sender, payload = arrival.sender, arrival.exchange.payload
         tally = self._tallies[sender]
-        tally.seconds = arrival.seconds
+        tally.seconds = seconds
         try:
-            tally.bytes_up += payload.size
-            if payload.size > self._limits.bytes:
-                raise PayloadError(f"the payload has {payload.size} bytes; the limit is {self._limits.bytes}")
-            form(self._server, sender).check(payload)
+            tally.bytes_up += self._channel.size(payload)
+            self._channel.check(payload, self._halves[name].schema(self._server, sender))
         except PayloadError as error:
-            tally.refused = f"{arrival.exchange.name}: {error}"
-            log.warning("Round %d goes on without %s: refused %s", self._server.round, sender, tally.refused)
-            self._engine.dismiss(sender)
+            self._refuse(sender, f"{name}: {error}")
             return False
         return True
 
+    def _unknown(self, sender: str, name: str) -> None:
+        """Refuses an exchange that the method does not have; on this machine that is a mistake in the method."""
+        if self._parties[sender].is_local:
+            self._method.answered_by(name)  # raises, and says which there are
+        self._refuse(sender, f"{name!r} is no exchange of {type(self._method).__name__}")
 
-def _end(tally: ParticipantTally, arrival: Arrival) -> None:
-    tally.seconds = arrival.seconds
-    tally.notes = arrival.notes
-    tally.bytes_down += arrival.received
-    tally.refused, tally.absent = tally.refused or arrival.failed, arrival.failed is not None
+    def _refuse(self, sender: str, reason: str) -> None:
+        """Ends a participant's half; the phase goes on without it."""
+        self._tallies[sender].refused = reason
+        log.warning("Round %d goes on without %s: refused %s", self._server.round, sender, reason)
+        self._engine.dismiss(sender)
+
+
+def undeclared(notes: Mapping[str, Any], declared: Mapping[str, type]) -> str | None:
+    """What is wrong with notes that must be those which the method declares; None if nothing is."""
+    for name, value in notes.items():
+        if name not in declared:
+            return f"it notes {name!r}, which the method does not declare (`notes`)"
+        kinds = (int, float) if declared[name] is float else (declared[name],)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) > (bool in kinds)):
+            return f"it notes {name!r} = {value!r}; the method declares {declared[name].__name__}"
+    return None

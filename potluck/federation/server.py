@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from potluck.core.errors import DataError
+from potluck.core.learner import Learner
 from potluck.core.payload import Payload
+from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples
 from potluck.federation.participant import State
@@ -15,32 +18,6 @@ from potluck.models import build
 
 Answers = Iterator[tuple[str, Payload]]
 """The participants' answers, sender and payload, as they arrive: merge each and let it go."""
-
-
-T = TypeVar("T")
-
-
-class LazyReplies(Mapping[str, T]):
-    """A reply for each participant, made when it is handed out, so that not all of them are held at once.
-
-    Replies are made after the function that returned this has ended, some while others are already at the next
-    exchange: what ``make`` looks at must last until the round is over.
-    """
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
-        self._names = dict.fromkeys(names)
-        self._make = make
-
-    def __getitem__(self, name: str) -> T:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._make(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 @dataclass(eq=False)
@@ -61,6 +38,7 @@ class Server:
     _restored: dict[str, State] = field(default_factory=dict)
 
     name = "the server"
+    working_bytes = 0
 
     @property
     def public_size(self) -> int:
@@ -76,6 +54,22 @@ class Server:
             if name in self._restored:
                 self.learners[name].restore(self._restored.pop(name))
         return self.learners[name]
+
+    def learner_for(self, asked: Learner | None) -> Learner:
+        """The learner that a request names."""
+        if asked is None:
+            raise TypeError("The server has no model of its own: name one, e.g. Fit(..., learner=server.learner(...)).")
+        return asked
+
+    def samples_for(self, asked: Samples | None) -> Samples:
+        """The samples that a request names."""
+        if asked is None:
+            raise DataError("The server has no data of its own: name some, e.g. Fit(on=server.public).")
+        return asked
+
+    def plan_for(self, asked: Plan | None) -> Plan:
+        """The plan that a request names, or the default one."""
+        return asked or Plan()
 
     def snapshot(self) -> State:
         """What a checkpoint must keep of the server."""

@@ -99,6 +99,7 @@ def choose_plan(
 def _trial(participant: Participant, seed: int) -> Participant:
     """A participant in its place, with a network of its own, at the table of a federation of that seed."""
     trial = copy.copy(participant)
+    trial.held = dict(participant.held)
     if isinstance(trial._brought_model, nn.Module):
         trial._brought_model = copy.deepcopy(trial._brought_model)
     trial.join(seed, None)

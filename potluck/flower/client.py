@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 import potluck
+from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
-from potluck.core.payload import Limits, Payload
-from potluck.core.samples import Samples
+from potluck.core.samples import Samples, SharedData
 from potluck.core.tasks import Metrics
-from potluck.engines.base import Arrival, LocalEngine
-from potluck.federation.admission import Seats, SharedData
+from potluck.engines.base import Arrival, Engine
+from potluck.federation.admission import Admission
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.flower.client_store import Desk
@@ -61,7 +61,7 @@ class Host:
     def __init__(
         self,
         participant: Participant,
-        engine: LocalEngine,
+        engine: Engine,
         folder: Path,
         consent: Consent,
         *,
@@ -153,11 +153,11 @@ class Host:
         assert self._invitation is not None
         assert self._method is not None
         me, invitation = self.participant, self._invitation
-        seats = Seats()
-        seats.take(me, self._join)
+        admission = Admission()
+        admission.admit(me, self._join)
         if self._shown is not None:
-            seats.check_inputs("the public data", self._shown.x)
-        seats.check_fit(self._method, self._shown, alone=True)
+            admission.check_inputs("the public data", self._shown.x)
+        admission.check_fit(self._method, self._shown, alone=True)
         me.check_keepable()
         check_resumable([me], self._method, invitation.keep_optimizer)
         identity = participant_fingerprint(me, self._method, invitation.keep_optimizer)
@@ -217,9 +217,9 @@ class Host:
         me = self.participant
         self._at = None
         if step == 0:
-            arrivals = self._engine.start(stage, self._method, [me], self._invitation.keep_optimizer)
+            arrivals = self._engine.start(stage, [me], getattr(self._method, stage), self._invitation.keep_optimizer)
         else:
-            arrivals = self._engine.resume({me.name: Payload.from_bytes(body, self._limits)})
+            arrivals = self._engine.resume({me.name: self._limits.read(body)})
         (arrival,) = arrivals
         self._live = (stage, round, step) if arrival.exchange is not None else None
         return arrival
@@ -252,7 +252,7 @@ class Host:
 
     def _measure(self) -> Metrics:
         me = self.participant
-        return self._engine.evaluate({me.name: (me, me.test)})[me.name]
+        return self._engine.evaluate({me.name: me}, lambda me: me.test)[me.name]
 
     def _restore(self, round: int) -> None:
         """Takes up the state after a round."""

@@ -14,9 +14,10 @@ from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import import_object
+from potluck.core.samples import SharedData
 from potluck.data import from_source, load, split_public
 from potluck.engines import DeviceName
-from potluck.federation.admission import SharedData, published
+from potluck.federation.admission import published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.methods import METHODS

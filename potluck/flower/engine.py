@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
-from potluck.core.payload import Limits, Payload
+from potluck.core.party import Party
+from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics
-from potluck.engines.base import Arrival
+from potluck.engines.base import Arrival, Half
 from potluck.engines.serial import Serial
-from potluck.federation.method import Method
-from potluck.federation.participant import Participant
 from potluck.flower.gateway import Failure, Post
-from potluck.flower.protocol import Answer, AtExchange, Ended, Evaluate, Failed, Letter, Measured, Note, Work
+from potluck.flower.protocol import Answer, AtExchange, Ended, Evaluate, Failed, Letter, Measured, Work
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,10 @@ class Flower(Serial):
         self._post = post
         self._rules = rules or Rules()
         self._tell = tell
+
+    def _begin(self) -> None:
+        super()._begin()
         self._at: dict[str, Work] = {}
-        self._notes: Mapping[str, type] = {}
         self._metrics: dict[str, Metrics] = {}
         self._gone: set[str] = set()
         self._lost: set[str] = set()
@@ -63,14 +66,12 @@ class Flower(Serial):
         """Those who have accepted and whose node is there."""
         return [name for name in names if self._post.here(name)]
 
-    def start(
-        self, stage: str, method: Method, participants: Iterable[Participant], keep_optimizer: bool
-    ) -> Iterator[Arrival]:
-        """Begins a stage at each participant. Whoever did not answer the last time is asked only if it is there."""
-        self._at, self._lost, self._notes = {}, set(), method.notes
-        for participant in participants:
-            number = participant.round if stage == "round" else 0
-            self._at[participant.name] = Work.model_validate({"stage": stage, "round": number, "step": 0})
+    def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
+        """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there."""
+        self._at, self._lost = {}, set()
+        for party in parties:
+            number = party.round if phase == "round" else 0
+            self._at[party.name] = Work.model_validate({"stage": phase, "round": number, "step": 0})
         self._check_minimum()
         away = [name for name in self._at if name in self._gone and not self._post.here(name)]
         yield from (self._failed(name, "it is not there") for name in away)
@@ -88,15 +89,15 @@ class Flower(Serial):
         self._metrics.pop(name, None)
         self._check_minimum()
 
-    def evaluate(self, tests: Mapping[str, tuple[Participant, Samples | None]]) -> dict[str, Metrics]:
+    def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
         """What each said at the end of its half; whoever ended early and is there is asked."""
-        number = max((p.round for p, _ in tests.values()), default=0)
-        free = [n for n in tests if n not in self._metrics and n not in self._gone and self._post.here(n)]
+        number = max((party.round for party in parties.values()), default=0)
+        free = [n for n in parties if n not in self._metrics and n not in self._gone and self._post.here(n)]
         ask = {name: Evaluate(round=number).letter() for name in free}
         for name, _, answer in self._post.ask(ask, self._rules.deadline, lambda _: False):
             if isinstance(answer, Measured) and set(answer.metrics) == set(NOTHING):
                 self._metrics[name] = answer.metrics
-        return {name: dict(self._metrics.get(name, NOTHING)) for name in tests}
+        return {name: dict(self._metrics.get(name, NOTHING)) for name in parties}
 
     def _ask(self, letters: Mapping[str, Letter]) -> Iterator[Arrival]:
         work = {name: Letter(self._at[name].model_dump(mode="json"), letter.body) for name, letter in letters.items()}
@@ -144,14 +145,12 @@ class Flower(Serial):
         self._gone.discard(name)
         guest = self._post.guests[name]
         if isinstance(answer, Ended):
-            if wrong := _undeclared(answer.notes, self._notes):
-                return self._failed(name, wrong)
             if answer.stage == "round":
                 self._metrics[name] = answer.metrics if set(answer.metrics) == set(NOTHING) else dict(NOTHING)
             received, guest.bytes_public = guest.bytes_public, 0
             return Arrival(name, None, answer.notes, answer.seconds, received=received)
         try:
-            payload = Payload.from_bytes(letter.body, self._rules.limits, finite=False)
+            payload = self._rules.limits.read(letter.body, finite=False)
         except PayloadError as error:
             return self._failed(name, str(error))
         self._tell(f"{name} sent {readable_bytes(len(letter.body))} ({answer.exchange})")
@@ -165,14 +164,3 @@ class Flower(Serial):
         self._tell(f"goes on without {name}: {why}")
         self._check_minimum()
         return Arrival(name, failed=why)
-
-
-def _undeclared(notes: Mapping[str, Note], declared: Mapping[str, type]) -> str | None:
-    """What is wrong with notes that must be those which the method declares; None if nothing is."""
-    for name, value in notes.items():
-        if name not in declared:
-            return f"it notes {name!r}, which the method does not declare (`notes`)"
-        kinds = (int, float) if declared[name] is float else (declared[name],)
-        if value is not None and type(value) not in kinds:
-            return f"it notes {name!r} = {value!r}; the method declares {declared[name].__name__}"
-    return None

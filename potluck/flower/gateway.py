@@ -16,8 +16,8 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
-from potluck.core.payload import Limits
 from potluck.flower.protocol import (
     Accepted,
     Answer,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
-from potluck.core.payload import Limits, Payload
-from potluck.federation.admission import SharedData
+from potluck.core.payload import Payload
+from potluck.core.samples import SharedData
 from potluck.flower.protocol import Announcement
 
 
@@ -45,7 +46,7 @@ class Copies:
         if self._load is None:
             path = self._path(announced)
             whole = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == announced.sha256
-            return from_payload(Payload.from_bytes(path.read_bytes(), self._limits)) if whole else None
+            return from_payload(self._limits.read(path.read_bytes())) if whole else None
         shown = self._load(seed)
         found = checksum(to_payload(shown))
         if found != announced.sha256:
@@ -58,7 +59,7 @@ class Copies:
 
     def keep(self, announced: Announcement | None, body: bytes) -> SharedData:
         """Keeps what the server sent, if it is what it announced."""
-        payload = Payload.from_bytes(body, self._limits)
+        payload = self._limits.read(body)
         if announced is None or checksum(payload) != announced.sha256:
             raise PayloadError("the public data that came are not those that were announced")
         self._path(announced).write_bytes(body)

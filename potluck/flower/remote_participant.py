@@ -8,8 +8,7 @@ import torch
 
 from potluck.core.errors import SettingsError
 from potluck.core.plan import Plan
-from potluck.core.samples import Samples
-from potluck.federation.admission import SharedData
+from potluck.core.samples import Samples, SharedData
 from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
 
@@ -27,15 +26,13 @@ class Remote(Participant):
         self.weight = weight
         self.plan = Plan()
         self.labels = tuple(kind.labels)
-        self.data = Samples({"x": torch.empty(0, *kind.inputs, dtype=torch.uint8 if kind.in_bytes else torch.float32)})
-        self.rests = None
+        data = Samples({"x": torch.empty(0, *kind.inputs, dtype=torch.uint8 if kind.in_bytes else torch.float32)})
+        self.storage = None
         self.working_bytes = 0
-        self.test = None
+        self.held = {"data": data, "test": None, "learner": None, "state": {}}
         self.public = None
         self.seed = 0
         self.round = 0
-        self.state = {}
-        self._learner = None
         self._brought_model = "elsewhere"
 
     def join(self, seed: int, public: SharedData | None) -> None:

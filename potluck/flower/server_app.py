@@ -13,11 +13,12 @@ from typing import Any
 from flwr.serverapp import Grid
 
 import potluck
+from potluck.channel.channel import Channel
+from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
-from potluck.core.payload import Limits
+from potluck.core.samples import SharedData
 from potluck.engines import pick_device
-from potluck.federation.admission import SharedData
 from potluck.federation.federation import Federation
 from potluck.flower.config import FederationFile, public_key, read_federation
 from potluck.flower.consent import settings_of
@@ -176,7 +177,7 @@ class Table:
             participation=file.participation,
             keep_optimizer=file.keep_optimizer,
         )
-        federation.limits = self.limits
+        federation.channel = Channel(self.limits)
         federation.made_from = file.model_dump(mode="json", fallback=str, exclude={"tls"})
         return federation
 

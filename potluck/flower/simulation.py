@@ -14,8 +14,8 @@ from typing import Any
 
 from filelock import FileLock
 
+from potluck.channel.limits import Limits
 from potluck.core.errors import SettingsError
-from potluck.core.payload import Limits
 from potluck.engines import Serial, pick_device
 from potluck.flower.client import Host
 from potluck.flower.config import read_federation, read_participant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +13,12 @@ from torch import Tensor
 
 from potluck.core.errors import ModelError
 from potluck.core.labels import LabelSpace, decode
-from potluck.core.objectives import cross_entropy
+from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
-from potluck.core.requests import Fit, Predict
+from potluck.core.requests import Fitted, Job
 from potluck.core.samples import Samples
-from potluck.learners import serialization as keeping
-from potluck.learners.base import Fitted, Learner
-
-if TYPE_CHECKING:
-    from potluck.core.requests import Job
+from potluck.learners import serialization
 
 
 class Estimator(Learner):
@@ -38,8 +34,7 @@ class Estimator(Learner):
 
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """Cross-entropy stands for 'your own way of learning labels': the only objective an estimator has."""
-        assert isinstance(job.work, Fit)
-        if job.work.objectives != (cross_entropy,) or job.work.mask or job.work.combine_gradients:
+        if not job.fit.plain:
             raise ModelError(f"{job.owner}: {type(self.model).__name__} cannot be trained with gradients.")
         samples = job.samples
         weights: dict[str, Any] = {}
@@ -53,21 +48,21 @@ class Estimator(Learner):
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
 
     def state(self) -> dict[str, Any]:
-        return {"estimator": keeping.dump(self.model)}
+        return {"estimator": serialization.dump(self.model)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.model = keeping.load(state["estimator"], self.model, self._types)
+        self.model = serialization.load(state["estimator"], self.model, self._types)
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         few = samples.few_of_each()
-        self._types = keeping.try_out(self.model, _rows(few.x), decode(few.y, self.labels), owner)
+        self._types = serialization.try_out(self.model, _rows(few.x), decode(few.y, self.labels), owner)
 
-    def predict(self, job: Job, device: torch.device) -> Tensor:
+    def read(self, job: Job, device: torch.device) -> Any:
+        return job.reading.of_estimator(job, self.probabilities)
+
+    def probabilities(self, samples: Samples) -> Tensor:
         """Probabilities over the participant's labels; all on one label where the estimator names only that."""
-        assert isinstance(job.work, Predict)
-        if job.work.logits:
-            raise ModelError(f"{job.owner}: {type(self.model).__name__} has no logits.")
-        rows = _rows(job.samples.x)
+        rows = _rows(samples.x)
         position = {label: index for index, label in enumerate(self.labels)}
         result = torch.zeros(len(rows), len(self.labels))
         if hasattr(self.model, "predict_proba"):

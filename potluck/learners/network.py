@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
-from potluck.core.model_view import FrozenModel, ModelView, reached, tapped
+from potluck.core.learner import Learner
+from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, seeded
-from potluck.core.requests import Fit, Job, Predict, Tap
+from potluck.core.requests import Fitted, Job
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
-from potluck.learners.base import Fitted, Learner
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 
 if TYPE_CHECKING:
@@ -30,15 +33,43 @@ OptimizerState = dict[str, dict[str, Any]]
 """Parameter name → what the optimizer remembers of it, under torch's own names."""
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a network's code does besides computing, which a stack of networks cannot do for each of them."""
+
+    draws: bool = False
+    """It draws random numbers in training, as Dropout does."""
+    changes_itself: bool = False
+    """It changes attributes of its modules when it runs, as a counter in ``forward`` does."""
+
+
 class Network(Learner):
     """A torch module with what its optimizer remembers. Training here is plain PyTorch: the reference."""
 
     shows_layers: ClassVar[bool] = True
+    answers_untrained: ClassVar[bool] = True
 
     def __init__(self, module: nn.Module) -> None:
         self.model = module
+        self.traits: Traits | None = None
+        """What its code does besides computing, once ``probe`` has looked."""
+        self.remembered_times = 0
+        """How often what the optimizer remembers was replaced."""
         self.optimizer_state: OptimizerState = {}
         self._optimizer_kind = ""
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What it is, apart from its weights: looked at once, until ``look_again``."""
+        return Architecture(self.model)
+
+    def look_again(self) -> None:
+        """Has the module looked at anew: its owner, or its own code, may have changed it."""
+        self.__dict__.pop("architecture", None)
+
+    def share(self, architecture: Architecture, traits: Traits | None) -> None:
+        """Takes over what is known of an equal network, so that it need not be found out again."""
+        self.architecture, self.traits = architecture, traits
 
     @property
     def dtype(self) -> torch.dtype:
@@ -110,10 +141,26 @@ class Network(Learner):
                 f"for each of its {classes} labels. Change the last layer, or pass `labels`."
             )
 
+    def probe(self, samples: Samples, plan: Plan) -> Traits:
+        """What a copy of the module does when it runs two samples in training mode; looked at once."""
+        if self.traits is None:
+            self.traits = self._probed(samples, plan)
+        return self.traits
+
+    def _probed(self, samples: Samples, plan: Plan) -> Traits:
+        twin = copy.deepcopy(self.model).cpu().train()
+        x, before = plan.inputs(samples.x[:2], self.dtype), Architecture(twin)
+        with torch.no_grad(), seeded(0):
+            state = torch.get_rng_state()
+            try:
+                twin(x)
+            except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
+                return Traits()
+            return Traits(not torch.equal(state, torch.get_rng_state()), Architecture(twin) != before)
+
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """One optimizer step after the other, as in any PyTorch loop."""
-        work, module = job.work, self.model.to(device)
-        assert isinstance(work, Fit)
+        work, module = job.fit, self.model.to(device)
         self.check_names(work.mask)
         set_mode(module, work.freeze_norm_stats)
         view, parameters = ModelView(module), self.trainable()
@@ -144,21 +191,19 @@ class Network(Learner):
         table = torch.stack([torch.stack(row) for row in losses]).cpu()
         return Fitted(len(losses), epoch_means(table, torch.tensor(epochs)))
 
-    def predict(self, job: Job, device: torch.device) -> Tensor:
-        """Logits or probabilities in evaluation mode, on the CPU."""
-        assert isinstance(job.work, Predict)
-        logits = torch.cat(list(self._forward(job, device)))
-        return logits if job.work.logits else logits.softmax(dim=-1)
+    def read(self, job: Job, device: torch.device) -> Any:
+        """What a reading computes of each batch, in evaluation mode, put together on the CPU."""
+        reading, view = job.reading, ModelView(self.model.to(device).eval())
+        batches = []
+        with torch.no_grad():
+            for start in range(0, len(job.samples), EVALUATION_BATCH):
+                x = self.inputs(job, job.samples.x[start : start + EVALUATION_BATCH].to(device))
+                batches.append(tree_map(Tensor.cpu, reading.compute(view, x)))
+        return reading.collect(batches)
 
-    def tap(self, job: Job, device: torch.device) -> dict[str, Tensor]:
-        """The outputs of the named layers in evaluation mode, on the CPU."""
-        assert isinstance(job.work, Tap)
-        parts: dict[str, list[Tensor]] = {name: [] for name in job.work.at}
-        with tapped(self.model, job.work.at) as taken:
-            for _ in self._forward(job, device):
-                for name in parts:
-                    parts[name].append(reached(name, taken).cpu())
-        return {name: torch.cat(outputs) for name, outputs in parts.items()}
+    def inputs(self, job: Job, x: Tensor) -> Tensor:
+        """A batch of samples as a reading's ``compute`` sees it."""
+        return x if job.reading.of_features else job.plan.inputs(x, self.dtype)
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         """Weights are tensors, and tensors can always be kept."""
@@ -169,16 +214,7 @@ class Network(Learner):
     def restore(self, state: dict[str, Any]) -> None:
         self.load(state["weights"])
         self.optimizer_state, self._optimizer_kind = state["optimizer"], state["kind"]
-
-    def _forward(self, job: Job, device: torch.device) -> Iterator[Tensor]:
-        net = ModelView(self.model.to(device).eval())
-        with torch.no_grad():
-            for start in range(0, len(job.samples), EVALUATION_BATCH):
-                x = job.samples.x[start : start + EVALUATION_BATCH].to(device)
-                if isinstance(job.work, Tap) and job.work.submodules:
-                    yield net.part(job.work.submodules, x)
-                else:
-                    yield net(job.plan.inputs(x, self.dtype)).cpu()
+        self.remembered_times += 1
 
     def _optimizer(self, job: Job) -> torch.optim.Optimizer:
         parameters = self.trainable()
@@ -194,6 +230,7 @@ class Network(Learner):
     def remember(self, plan: Plan, state: OptimizerState) -> None:
         """Keeps what an optimizer knows for the next training with the same kind of optimizer."""
         self.optimizer_state, self._optimizer_kind = state, _kind(plan)
+        self.remembered_times += 1
 
     def remembered(self, job: Job) -> OptimizerState:
         """What the optimizer of a training should know from earlier ones; nothing, if it starts anew."""

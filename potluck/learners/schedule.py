@@ -13,7 +13,7 @@ from torch import Tensor
 
 from potluck.core.plan import Plan
 from potluck.core.randomness import generator
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Job
 from potluck.core.samples import Batch
 
 
@@ -42,12 +42,11 @@ def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[
 
 def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
     """What a step looks at, before the plan's transform: the rows, augmented, and the draws asked for."""
-    assert isinstance(job.work, Fit)
     rows = step.rows.to(job.samples.x.device)
     batch = {name: column.index_select(0, rows) for name, column in job.samples.columns.items()}
     if job.plan.augment is not None:
         batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
-    for name, shape in job.work.noise.items():
+    for name, shape in job.fit.noise.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)
     return batch

@@ -13,12 +13,13 @@ from pydantic import Field
 from torch import Tensor
 
 from potluck.core.labels import UNLABELLED, union
-from potluck.core.payload import Payload, Schema, TensorSpec
+from potluck.core.payload import LazyReplies, Payload
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, LazyReplies, Server
+from potluck.federation.server import Answers, Server
 
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""

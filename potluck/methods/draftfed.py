@@ -14,17 +14,19 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from potluck.channel.limits import Limits
 from potluck.core.errors import ModelError, PayloadError
 from potluck.core.labels import one_space
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
-from potluck.core.payload import Limits, Payload, Schema, TensorSpec
+from potluck.core.payload import LazyReplies, Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Batch, Samples
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, LazyReplies, Server
+from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions, draft_point
 from potluck.methods.averaging import MaskedMean
 from potluck.methods.feature_alignment import aligned, maps

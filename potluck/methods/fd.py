@@ -13,9 +13,10 @@ from pydantic import Field
 
 from potluck.core.labels import one_space
 from potluck.core.objectives import hard_and_soft
-from potluck.core.payload import Payload, Schema, TensorSpec
+from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Replies, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server

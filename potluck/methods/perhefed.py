@@ -15,11 +15,12 @@ from pydantic import Field
 from torch import Tensor
 
 from potluck.core.errors import PayloadError, RequirementsError, SettingsError, nearest
-from potluck.core.payload import Payload, Schema, TensorSpec, dtype_named
+from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Fit
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, LazyReplies, Server
+from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
 from potluck.methods.averaging import MaskedMean, window
 

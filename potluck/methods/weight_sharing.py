@@ -14,12 +14,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
 
+from potluck.core.architecture import difference, layout_of
 from potluck.core.errors import RequirementsError
-from potluck.core.payload import Payload, Schema, TensorSpec, dtype_named
+from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, LazyReplies, Server
+from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import MaskedMean
 
 
@@ -108,7 +110,8 @@ class WeightSharing(Method):
         if self.aggregation == "whole":
             odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
             if odd:
-                raise RequirementsError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
+                told = difference(layouts.told[odd[0]], layouts.told[first])
+                raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {told}.")
         server.state.setdefault("samples", {}).update(samples)
         server.state["layouts"] = layouts.told
         send: dict[str, list[str]] = {}
@@ -190,11 +193,6 @@ class Layouts:
 
 def _text(layout: Any) -> str:
     return json.dumps(layout, sort_keys=True)
-
-
-def layout_of(entries: Mapping[str, Tensor]) -> Layout:
-    """Each entry's type and shape, in plain values."""
-    return {name: [str(entry.dtype).removeprefix("torch."), *entry.shape] for name, entry in entries.items()}
 
 
 def schema_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, TensorSpec] | None = None) -> Schema:

@@ -12,7 +12,7 @@ from potluck.core.errors import PotluckError
 from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.engines import DeviceName, make_engine
-from potluck.engines.precision import Precision
+from potluck.engines.hardware import Precision
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.tuning import grid

@@ -16,6 +16,7 @@ import torch
 from potluck.core.samples import Samples
 from potluck.core.settings import Settings
 from potluck.core.stable_names import readable_name, stable_name
+from potluck.learners.network import Network
 from potluck.runs.checkpoint import CheckpointError, Fingerprint
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def fingerprint(federation: Federation) -> Fingerprint:
     names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
     found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
-    found["test data"] = _samples(test for _, test in federation._tests.values() if test is not None)
+    found["test data"] = _samples(
+        test for p in federation.participants.values() if (test := federation.test_of(p)) is not None
+    )
     found["public data"] = _samples([federation.server.public] if federation.server.public else [])
     return found
 
@@ -100,22 +103,16 @@ def _nameless(settings: Settings) -> list[Any]:
 def _participant(participant: Participant) -> dict[str, Any]:
     if not participant.is_local:
         return {"name": participant.name, "weight": participant.weight}
-    model = participant.model
+    learner, model = participant.learner, participant.model
     return {
         "name": participant.name,
         "model": f"{type(model).__module__}.{type(model).__qualname__}",
-        "parameters": _shapes(participant) if participant.learner.shows_layers else _settings(model),
+        "architecture": learner.architecture.digest if isinstance(learner, Network) else _settings(model),
         "plan": _plain(participant.plan),
         "labels": list(participant.labels),
         "samples": len(participant.data),
         "weight": participant.weight,
     }
-
-
-def _shapes(participant: Participant) -> str:
-    """A checksum of names and shapes: long for people, but what must be the same."""
-    shapes = {name: list(entry.shape) for name, entry in participant.model.state_dict().items()}
-    return _text(json.dumps(shapes))
 
 
 def _settings(estimator: Any) -> str:

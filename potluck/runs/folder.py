@@ -82,8 +82,8 @@ class RunFolder:
         """Adds a checkpoint."""
         checkpoint.write(self.checkpoints, round, state, fingerprint)
 
-    def finish(self, history: History, seconds: Mapping[str, float]) -> None:
-        """Writes how the run stands, and, where it was timed, the seconds of each phase of it."""
+    def finish(self, history: History, about: Mapping[str, Any]) -> None:
+        """Writes how the run stands, and what else there is to say about it."""
         up, down = history.bytes()
         summary = {
             "rounds": history.rounds,
@@ -94,7 +94,7 @@ class RunFolder:
             "bytes_down": down,
             "seconds": sum(row["seconds"] for row in history.rows()),
             "best_chosen_on_test": {"round": history.best.round, "accuracy": history.best.accuracy},
-            **({"profile": dict(seconds)} if seconds else {}),
+            **{name: content for name, content in about.items() if content},
         }
         self._write("summary.json", summary)
 

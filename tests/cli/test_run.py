@@ -55,7 +55,7 @@ def test_where_the_time_went(here):
 
 
 def test_the_way_an_architecture_was_trained_is_shown(here, monkeypatch):
-    monkeypatch.setattr("potluck.engines.Auto.ways", lambda self: {"MLP 0123": "stacked"})
+    monkeypatch.setattr("potluck.engines.Auto.decisions", lambda self: {"strategies": {"MLP 0123": "stacked"}})
     assert "MLP 0123: trained stacked" in potluck("run", write(here), "--profile").stdout
 
 

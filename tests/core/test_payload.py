@@ -208,13 +208,13 @@ def test_a_made_up_file_is_refused_and_says_why(data, complaint):
 )
 def test_what_is_over_a_limit_is_refused(limits, complaint):
     with pytest.raises(PayloadError, match=complaint):
-        Payload.from_bytes(sample().to_bytes(), limits)
+        limits.read(sample().to_bytes())
 
 
 def test_what_is_just_at_the_limits_is_read():
     data = sample().to_bytes()
     text = json.dumps(dict(sample().facts), separators=(",", ":"))
-    same(Payload.from_bytes(data, Limits(bytes=len(data), tensors=3, facts=len(text))), sample())
+    same(Limits(bytes=len(data), tensors=3, facts=len(text)).read(data), sample())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

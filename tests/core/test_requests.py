@@ -10,12 +10,11 @@ from torch import nn
 from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job, Predict, Tap
+from potluck.core.requests import Fit, Fitted, Job, Predict, Tap
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import engine as batched
 from potluck.engines.batched.trainer import Training
-from potluck.learners.base import Fitted
 from potluck.learners.network import Network
 from tests.tables import cnn, made_data
 

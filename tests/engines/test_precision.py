@@ -7,7 +7,7 @@ from potluck.core.errors import SettingsError
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job, Predict
 from potluck.engines import Batched, Serial, make_engine
-from potluck.engines.precision import computing_in
+from potluck.engines.hardware import computing_in
 from potluck.learners.network import Network
 from tests.core.test_requests import samples
 from tests.tables import cnn

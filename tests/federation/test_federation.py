@@ -25,8 +25,9 @@ from potluck import (
     TensorSpec,
 )
 from potluck.core.errors import ModelError, SettingsError
+from potluck.core.payload import LazyReplies
+from potluck.engines import Auto, Batched, Serial
 from potluck.engines import base as local
-from potluck.federation.server import LazyReplies
 from potluck.methods import FD, CoFED, FedAvg, Local
 from tests.tables import agree, cnn, made_data, mlp, participants
 
@@ -75,7 +76,7 @@ def test_the_seed_decides():
 
 def test_own_test_data_come_before_the_published():
     table = nets(2)
-    table[0].test = table[0]._own(made_data(7, 3), "p0")
+    table[0].held["test"] = table[0]._own(made_data(7, 3), "p0")
     accuracy = Federation(table, Local(), test=TEST).run(1).rows()[0]["accuracy"]
     assert (accuracy * 7) == pytest.approx(round(accuracy * 7))
 
@@ -156,6 +157,28 @@ def test_the_servers_half_may_train_a_model_of_its_own():
     assert histories[0].rows()[-1]["right"] > 0.9
 
 
+@pytest.mark.parametrize("kind", [Serial, Batched, Auto])
+def test_one_engine_may_be_given_to_many_federations(kind):
+    """What one of them sets, finds out or measures is nothing to the other."""
+    engine = kind(torch.device("cpu"), "float32")
+
+    def table(**settings):
+        return Federation(nets(), FedAvg(), test=TEST, engine=engine, **settings)
+
+    expected = table().run(2).rows()
+    first = table(max_concurrent=2, storage="disk")
+    first.profile()
+    first.run(1)
+    measured, waits_on_disk = dict(first.profile().seconds), first.engine.storage
+    agree(expected, table(max_concurrent=1).run(2).rows(), 1e-10)
+    assert first.profile().seconds == measured
+    assert (first.engine.max_concurrent, first.engine.storage) == (2, waits_on_disk)
+    first.run(1)
+    agree(expected, first.history.rows(), 1e-10)
+    assert first.engine.precision == "float32"
+    assert (engine.max_concurrent, engine.storage, engine.decisions()) == (None, None, {})
+
+
 # Bad answers
 
 
@@ -222,7 +245,7 @@ def test_the_others_get_what_they_would_have_got_without_the_bad_one():
 
 def test_an_answer_over_the_limit_is_refused():
     federation = Federation(nets(2), FD(), public=made_data(50, 7)[0])
-    federation.limits = potluck.Limits(bytes=500)
+    federation.channel = potluck.Channel(potluck.Limits(bytes=500))
     assert "the limit is 500" in federation.run(1).rows()[0]["refused"]
 
 
@@ -408,7 +431,7 @@ def test_replies_to_others_than_those_who_asked_are_a_mistake():
 
 def test_test_data_is_shared_by_those_with_one_label_space():
     federation = Federation(nets(3), Local(), test=TEST, public=made_data(10, 4))
-    tests = [test for _, test in federation._tests.values()]
+    tests = [federation.test_of(p) for p in federation.participants.values()]
     assert len({id(test) for test in tests}) == 1
     assert len({id(p.public) for p in federation.participants.values()}) == 1
 

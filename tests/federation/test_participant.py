@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 import potluck
 from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
-from potluck.federation.admission import SharedData
+from potluck.core.samples import SharedData
 
 X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
 Y = ["dog", "cat", "dog", "cat"]

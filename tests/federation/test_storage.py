@@ -53,7 +53,7 @@ def table(method, brought=None, storage="disk", max_concurrent=2, **settings):
 
 
 def resting(participant):
-    return [name for name in HEAVY if name not in vars(participant)]
+    return [name for name in HEAVY if name not in participant.held]
 
 
 @pytest.mark.parametrize("keep_optimizer", [False, True])
@@ -89,7 +89,7 @@ def test_between_rounds_everyone_rests():
     for _ in range(2):
         federation.run(1)
         for person in federation.participants.values():
-            assert set(resting(person)) == {"_brought", "data", "_learner", "state"}
+            assert set(resting(person)) == {"brought", "data", "learner", "state"}
 
 
 def test_each_is_put_to_rest_before_the_next_one_comes():
@@ -101,7 +101,7 @@ def test_each_is_put_to_rest_before_the_next_one_comes():
             before.append(resting(person))
 
     table(Local(), coming())
-    assert all({"data", "_learner"} <= set(names) for names in before)
+    assert all({"data", "learner"} <= set(names) for names in before)
 
 
 def test_whoever_asks_wakes_a_participant():
@@ -131,7 +131,7 @@ def test_what_a_user_changes_is_kept():
 def test_only_a_few_stay_awake_when_all_are_looked_at():
     federation = table(Local(), people([partial(mlp, i) for i in range(9)]))
     models = [p.model for p in federation.participants.values()]
-    assert sum("_learner" in vars(p) for p in federation.participants.values()) <= 2
+    assert sum("learner" in p.held for p in federation.participants.values()) <= 2
     assert len({id(model) for model in models}) == 9
 
 
@@ -192,13 +192,13 @@ def test_a_participant_moves_on_to_another_federation():
     brought = list(federation.participants.values())
     again = table(Local(), brought, storage="memory").run(1).rows()
     agree(federation.history.rows(), again, 0)
-    assert all(p.rests is None for p in brought)
+    assert all(p.storage is None for p in brought)
 
 
 def test_the_folder_goes_with_the_last_who_needs_it():
     federation = table(FedAvg())
     federation.run(1)
-    person, folder = federation.participants["p0"], Path(federation.engine.resting._folder.name)
+    person, folder = federation.participants["p0"], Path(federation.storage._folder.name)
     del federation
     gc.collect()
     assert len(person.data) == 24

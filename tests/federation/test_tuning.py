@@ -17,9 +17,9 @@ from torch import nn
 import potluck
 from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.plan import Plan
+from potluck.core.requests import Fitted
 from potluck.engines.batched import engine as batched
 from potluck.federation.tuning import choose_plan, grid
-from potluck.learners.base import Fitted
 from potluck.learners.network import Network
 from potluck.methods import CoFED, Local
 from potluck.recipes import read

@@ -10,8 +10,9 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from potluck.core.samples import SharedData
 from potluck.engines import Serial, pick_device
-from potluck.federation.admission import SharedData, published
+from potluck.federation.admission import published
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
 from potluck.flower.client import Host

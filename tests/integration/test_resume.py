@@ -203,7 +203,7 @@ def test_a_checkpoint_of_another_federation_is_refused(other, named, tmp_path):
 def test_other_data_are_another_federation(tmp_path):
     potluck.Federation(participants([mlp(0)]), Local()).run(1, run_dir=tmp_path)
     changed = participants([mlp(0)])
-    changed[0]._brought.x[0] += 1
+    changed[0].held["brought"].x[0] += 1
     with pytest.raises(CheckpointError, match="participants' data differ"):
         potluck.Federation(changed, Local()).run(2, run_dir=tmp_path, resume=True)
 

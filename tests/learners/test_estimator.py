@@ -15,8 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
 from potluck.core.objectives import cross_entropy, hard_and_soft
 from potluck.core.randomness import derive
-from potluck.core.requests import Job
-from potluck.learners.base import Fitted
+from potluck.core.requests import Fitted, Job
 from potluck.learners.estimator import Estimator
 
 CPU = torch.device("cpu")
@@ -59,7 +58,7 @@ def fit(model, samples=SAMPLES, seed=1, work=None, labels=LABELS):
 
 def predict(learner, x, **settings):
     samples = Samples({"x": x})
-    return learner.predict(Job("clinic", Predict(samples, **settings), learner, samples, Plan(), 1, 1), CPU)
+    return learner.read(Job("clinic", Predict(samples, **settings), learner, samples, Plan(), 1, 1), CPU)
 
 
 def test_an_estimator_sees_rows_of_numbers_and_its_owners_labels():
@@ -182,7 +181,7 @@ def test_there_are_no_logits_and_no_layers():
     with pytest.raises(ModelError, match="clinic: GaussianNB has no logits"):
         predict(learner, SAMPLES.x, logits=True)
     with pytest.raises(ModelError, match="clinic: GaussianNB has no layers to look into"):
-        learner.tap(Job("clinic", Tap(SAMPLES, at=["0"]), learner, SAMPLES, Plan(), 1, 1), CPU)
+        learner.read(Job("clinic", Tap(SAMPLES, at=["0"]), learner, SAMPLES, Plan(), 1, 1), CPU)
     assert not learner.shows_layers
 
 

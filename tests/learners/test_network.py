@@ -10,8 +10,7 @@ from torch import nn
 
 from potluck import Fit, FrozenModel, ModelError, Plan, Predict, Samples, Tap
 from potluck.core.objectives import cross_entropy
-from potluck.core.requests import Job
-from potluck.learners.base import Fitted
+from potluck.core.requests import Fitted, Job
 from potluck.learners.network import EVALUATION_BATCH, Network
 from potluck.learners.schedule import batch_schedule
 
@@ -510,7 +509,7 @@ def test_another_network_takes_up_what_one_kept():
 
 def predict(module, samples=SAMPLES, plan=SGD, **settings):
     learner = Network(module)
-    return learner.predict(job(learner, Predict(samples, **settings), plan, samples), CPU)
+    return learner.read(job(learner, Predict(samples, **settings), plan, samples), CPU)
 
 
 def test_predictions_are_probabilities_or_logits_in_evaluation_mode():
@@ -530,7 +529,7 @@ def test_predictions_come_for_every_row_however_many(rows):
 def test_taps_show_layers_in_evaluation_mode_and_leave_no_hooks():
     module, x = normed(), torch.randn(EVALUATION_BATCH + 2, 3).double()
     learner, samples = Network(module), Samples({"x": x})
-    taken = learner.tap(job(learner, Tap(samples, at=["1", "3"]), samples=samples), CPU)
+    taken = learner.read(job(learner, Tap(samples, at=["1", "3"]), samples=samples), CPU)
     expected = normed().eval()
     assert list(taken) == ["1", "3"]
     torch.testing.assert_close(taken["1"], expected[:2](x).detach())
@@ -541,4 +540,4 @@ def test_taps_show_layers_in_evaluation_mode_and_leave_no_hooks():
 def test_an_unknown_layer_to_tap_is_an_error():
     learner = Network(plain())
     with pytest.raises(ModelError, match="no layer 'fc'"):
-        learner.tap(job(learner, Tap(SAMPLES, at=["fc"])), CPU)
+        learner.read(job(learner, Tap(SAMPLES, at=["fc"])), CPU)

@@ -216,7 +216,7 @@ class TestParts:
         network = nn.Sequential(nn.Flatten(), nn.Linear(3072, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2))
         named = {"extractor": ["0", "1"], "intermediate": ["2", "3"], "classifier": "4"}
         assert find_stages(network, IMAGES, stages=named) == Stages(("0", "1"), ("2", "3"), ("4",))
-        with pytest.raises(ModelError, match="is not its parts in a row: 0, 1, 3, 4 do not give its output"):
+        with pytest.raises(ModelError, match="is not its stages in a row: 0, 1, 3, 4 do not give its output"):
             find_stages(network, IMAGES, stages={**named, "intermediate": ["3"]})
         with pytest.raises(ModelError, match="no layer '9'"):
             find_stages(network, IMAGES, stages={**named, "classifier": ["9"]})

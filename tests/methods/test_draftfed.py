@@ -362,7 +362,7 @@ def learned_drafts_only(plan=PLAN, **settings):
 class TestDraftLearning:
     def test_batchnorm_keeps_its_statistics_unless_told_otherwise(self):
         before = middle(0).state_dict()
-        frozen, free = learned_drafts_only(), learned_drafts_only(freeze_norm_stats=False)
+        frozen, free = learned_drafts_only(), learned_drafts_only(frozen_norms=False)
         assert torch.equal(frozen["1.running_mean"], before["1.running_mean"])
         assert not torch.equal(free["1.running_mean"], before["1.running_mean"])
         assert not torch.equal(frozen["1.weight"], before["1.weight"])

@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 
 import potluck
+from potluck.core.architecture import layout_of
 from potluck.core.payload import Payload
 from potluck.methods import FedAvg, FedIN
 from potluck.methods.fedin import IN, OUT, Drawn, exact
-from potluck.methods.weight_sharing import layout_of
 from tests.tables import deep_cnn, made_data, mlp, participants
 
-GIVEN = {"parts": {"intermediate": ("layer1",)}}
+GIVEN = {"stages": {"intermediate": ("layer1",)}}
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_settings_reach_the_federation(here):
     federation = read_text(here, SMALL, *changes).federation()
     assert (federation.seed, federation.participation, federation.keep_optimizer) == (3, 0.5, True)
     assert federation.engine.max_concurrent == 2
-    assert federation.participants["net1"].rests is not None
+    assert federation.participants["net1"].storage is federation.storage is not None
     assert type(federation.engine).__name__ == "Serial"
     assert federation.participants["tree"].weight == 3
     assert federation.participants["tree"].model.max_depth == 3

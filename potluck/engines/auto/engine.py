@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Job
 from potluck.engines.auto.strategies import Choices, Way, check_choices, convolves, kind_of, samples_seen, ways_for
 from potluck.engines.auto.workers import Apart, answer_apart, workers
-from potluck.engines.base import timed_alone
-from potluck.engines.batched.engine import Batched, Timed
+from potluck.engines.base import Timed, timed_alone
+from potluck.engines.batched.engine import Batched
 from potluck.learners.network import Network
 
 STACKED_CONVOLUTIONS = 4
@@ -38,21 +36,23 @@ class Sent:
 class Auto(Batched):
     """Trains in the way that proved fastest. Predictions are stacked, on a CPU without convolutions."""
 
-    def __init__(self, device: torch.device, precision: str = "torch") -> None:
-        super().__init__(device, precision)
+    def _begin(self) -> None:
+        super()._begin()
         self.choices = Choices()
 
     def snapshot(self) -> dict[str, Any]:
-        return {"timings": self.choices.timings}
+        return {**super().snapshot(), "timings": self.choices.timings}
 
     def restore(self, kept: dict[str, Any]) -> None:
+        super().restore(kept)
         self.choices.timings = check_choices(kept.get("timings", {}))
 
-    def ways(self) -> dict[str, str]:
-        return self.choices.chosen()
+    def decisions(self) -> dict[str, Any]:
+        chosen = self.choices.chosen()
+        return {**super().decisions(), **({"strategies": chosen} if chosen else {})}
 
     def stacks(self, job: Job) -> bool:
-        if self.device.type != "cpu" or not isinstance(job.learner, Network) or isinstance(job.work, Fit):
+        if self.device.type != "cpu" or not isinstance(job.learner, Network) or job.work.writes:
             return True
         return not convolves(job.learner.model)
 
@@ -61,15 +61,15 @@ class Auto(Batched):
         slow = self.device.type == "cpu" and isinstance(job.learner, Network) and convolves(job.learner.model)
         return min(size, STACKED_CONVOLUTIONS) if slow else size
 
-    def _timed(self, jobs: Sequence[Job]) -> list[Timed]:
+    def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         kinds: dict[str, list[int]] = defaultdict(list)
         if self.device.type == "cpu":
             for index, job in enumerate(jobs):
-                if isinstance(job.work, Fit) and isinstance(job.learner, Network):
+                if job.work.writes and isinstance(job.learner, Network):
                     kinds[kind_of(job)].append(index)
         choosing = {index for members in kinds.values() for index in members}
         rest = [index for index in range(len(jobs)) if index not in choosing]
-        answers = dict(zip(rest, super()._timed([jobs[index] for index in rest]), strict=True))
+        answers = dict(zip(rest, super().timed([jobs[index] for index in rest]), strict=True))
         while kinds:
             self._pass(jobs, kinds, answers)
         return [answers[index] for index in range(len(jobs))]
@@ -91,7 +91,7 @@ class Auto(Batched):
                 continue
             began = time.perf_counter()
             chosen = [jobs[index] for index in taken]
-            found = super()._timed(chosen) if way == "stacked" else [timed_alone(job, self.device) for job in chosen]
+            found = super().timed(chosen) if way == "stacked" else [timed_alone(job, self.device) for job in chosen]
             answers.update(zip(taken, found, strict=True))
             if trial:
                 self.choices.note(kind, way, time.perf_counter() - began, sum(map(samples_seen, chosen)))

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from torch import nn
 
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Job
 from potluck.engines.auto.workers import workers
 from potluck.learners.network import Network
 
@@ -63,8 +63,7 @@ class Choices:
 def kind_of(job: Job) -> str:
     """Trainings of one kind take the same time: one architecture, one batch size. A name that outlives the process."""
     assert isinstance(job.learner, Network)
-    shapes = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in job.learner.tensors().items()}
-    told = json.dumps([shapes, list(job.samples.x.shape[1:]), job.plan.batch_size])
+    told = json.dumps([job.learner.architecture.digest, list(job.samples.x.shape[1:]), job.plan.batch_size])
     return f"{type(job.learner.model).__name__} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
@@ -92,7 +91,7 @@ def convolves(model: nn.Module) -> bool:
 
 def samples_seen(job: Job) -> int:
     """How many samples a training runs over in all."""
-    return len(job.samples) * job.plan.epochs if isinstance(job.work, Fit) else len(job.samples)
+    return len(job.samples) * job.plan.epochs if job.work.writes else len(job.samples)
 
 
 def check_choices(timings: Timings) -> Timings:

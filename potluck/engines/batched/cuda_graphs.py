@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from potluck.engines.memory import out_of_memory
+from potluck.engines.hardware import out_of_memory
 
 log = logging.getLogger(__name__)
 

@@ -1,103 +1,152 @@
 """The batched engine: networks of one architecture are stacked and answered together.
 
-Parameters, buffers and what optimizers remember are stacked along a first dimension, one slice for each
-participant. Everything that cannot be stacked is answered alone, as the serial engine would.
+Parameters, buffers and what optimizers remember are stacked along a first dimension, one slice for each participant.
+Everything that cannot be stacked is answered alone, as the serial engine would.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.utils._pytree import tree_map
 
+from potluck.core.model_view import ModelView
 from potluck.core.randomness import derive, seeded
-from potluck.core.requests import Fit, Job, Predict
-from potluck.engines.base import Arrival, LocalEngine, timed_alone
-from potluck.engines.batched.inference import predict, tap
-from potluck.engines.batched.stacking import Capacity
+from potluck.core.requests import Job
+from potluck.engines.base import Engine, Timed, timed_alone
+from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
+from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
+from potluck.engines.batched.stacking import Capacity, Stack, networks, stack_weights
 from potluck.engines.batched.trainer import Training
-from potluck.engines.memory import keep_freed_memory, let_go, out_of_memory
-from potluck.engines.precision import computing_in
-from potluck.learners.architecture import Architectures, likeness
-from potluck.learners.network import Network
+from potluck.engines.hardware import computing_in, let_go, out_of_memory
+from potluck.learners.network import EVALUATION_BATCH, Network
 
 log = logging.getLogger(__name__)
 
 STACK_BYTES = {"cpu": 128 * 2**20}
 """How large a stack's parameters may be: on a CPU there is nothing to win beyond, and its gradients need as much."""
 
-Timed = tuple[Any, float]
-T = TypeVar("T")
+BLOCK = 8
+"""How many networks that draw random numbers, as Dropout does, are stacked at the most. They are cut into such blocks
+wherever the memory ends, so that a result does not depend on how many participants run together."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
-    """Jobs of one likeness, to be answered together, and where they stand among all jobs."""
+class JobStack:
+    """Jobs to be answered together, and where they stand among all jobs. ``key`` None: one that is answered alone."""
 
-    like: Hashable
+    key: Hashable | None
     jobs: list[Job]
     at: list[int]
 
-    def halves(self) -> tuple[Stacked, Stacked]:
-        half = len(self.jobs) // 2
-        return Stacked(self.like, self.jobs[:half], self.at[:half]), Stacked(
-            self.like, self.jobs[half:], self.at[half:]
-        )
+    @property
+    def writes(self) -> bool:
+        return self.jobs[0].work.writes
+
+    @property
+    def kind(self) -> str:
+        """The class of the networks, for people."""
+        return type(self.jobs[0].learner.model).__name__
+
+    def cut(self, size: int) -> list[JobStack]:
+        """The stack in pieces of at most that size."""
+        starts = range(0, len(self.jobs), size)
+        return [JobStack(self.key, self.jobs[i : i + size], self.at[i : i + size]) for i in starts]
 
 
-class Batched(LocalEngine):
-    """Answers all jobs of one likeness together, in stacks of a size that suits the device."""
+class Batched(Engine):
+    """Answers all jobs that can be stacked together, in stacks of a size that suits the device."""
 
-    def __init__(self, device: torch.device, precision: str = "torch") -> None:
-        super().__init__(device, precision)
-        self._side_by_side = device.type == "cuda"
-        self._architectures = Architectures()
-        self._unstackable: set[Hashable] = set()
-        self._most: dict[Hashable, int] = {}
-        """How many of a likeness fit into memory at once, where that was found out the hard way."""
+    def _begin(self) -> None:
+        super()._begin()
+        self._unstackable: set[str] = set()
+        self._most: dict[str, int] = {}
+        """How many of a kind fit into memory at once, where that was found out the hard way."""
         self._trainings: dict[tuple[Hashable, int], Training] = {}
         """On a GPU: stacks that stay, with the graphs captured over them."""
-        self._told = False
-        """Whether it was said that stacks do not fit side by side, which every round may find out anew."""
-        if device.type == "cpu":
-            keep_freed_memory()
 
-    def start(self, *stage: Any) -> Iterator[Arrival]:
-        """Begins a stage; between stages users may have changed their networks."""
-        self._architectures.look_again()
-        return super().start(*stage)
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "unstackable": sorted(self._unstackable), "most": dict(self._most)}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        super().restore(kept)
+        self._unstackable, self._most = set(kept.get("unstackable", ())), dict(kept.get("most", {}))
+
+    def decisions(self) -> dict[str, Any]:
+        found = {"one by one": sorted(self._unstackable), "at most together": dict(self._most)}
+        return {**super().decisions(), **{name: value for name, value in found.items() if value}}
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
+        """Stack by stack, while a CPU's caches hold it; on a GPU all trainings run side by side."""
+        answers: dict[int, Timed] = {}
+        stacks = self._stacks(jobs)
+        beside = [stack for stack in stacks if stack.key is not None and stack.writes and self.device.type == "cuda"]
         with computing_in(self.precision):
-            return self._timed(jobs)
-
-    def _timed(self, jobs: Sequence[Job]) -> list[Timed]:
-        return self._answer(self._stacks(jobs), len(jobs))
-
-    def _stacks(self, jobs: Sequence[Job]) -> list[Stacked]:
-        """Cuts jobs into stacks, those that are like no other into stacks of one."""
-        groups: dict[Hashable, list[int]] = defaultdict(list)
-        for index, job in enumerate(jobs):
-            like = likeness(job, self._architectures) if self.stacks(job) else None
-            groups[("alone", index) if like is None or like in self._unstackable else like].append(index)
-        stacks = []
-        for like, members in groups.items():
-            size = min(self._stack_size(jobs[members[0]]), self._most.get(like, len(members)))
-            for first in range(0, len(members), size):
-                at = members[first : first + size]
-                stacks.append(Stacked(like, [jobs[index] for index in at], at))
-        return stacks
+            for group in ([beside] if beside else []) + [[stack] for stack in stacks if stack not in beside]:
+                for stack, found in zip(group, self._answer(group), strict=True):
+                    answers.update(zip(stack.at, found, strict=True))
+        return [answers[index] for index in range(len(jobs))]
 
     def stacks(self, job: Job) -> bool:
-        """Whether a job may be stacked with others of its likeness."""
+        """Whether a job may be stacked with others like it."""
         return True
+
+    def _stacks(self, jobs: Sequence[Job]) -> list[JobStack]:
+        """Cuts jobs into stacks, those that are like no other into stacks of one."""
+        groups: dict[Hashable, JobStack] = {}
+        alone: list[JobStack] = []
+        for index, job in enumerate(jobs):
+            key = self._key(job)
+            if key is None:
+                alone.append(JobStack(None, [job], [index]))
+            else:
+                stack = groups.setdefault(key, JobStack(key, [], []))
+                stack.jobs.append(job)
+                stack.at.append(index)
+        pieces = [
+            piece for stack in groups.values() for part in self._blocks(stack) for piece in part.cut(self._size(stack))
+        ]
+        # A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others.
+        pays = [len(p.jobs) > 1 or (p.writes and self.device.type == "cuda") for p in pieces]
+        return [p if paid else JobStack(None, p.jobs, p.at) for p, paid in zip(pieces, pays, strict=True)] + alone
+
+    def _key(self, job: Job) -> Hashable | None:
+        """Jobs of equal keys are answered together. None: this one is answered alone."""
+        network = job.learner
+        if not isinstance(network, Network) or not self.stacks(job):
+            return None
+        if job.work.writes and job.plan.optimizer not in STACKABLE_OPTIMIZERS:
+            return None
+        if self._unstackable and _name(job) in self._unstackable:
+            return None
+        if network.probe(job.samples, job.plan).changes_itself:
+            self._tell(
+                f"Networks of {type(network.model).__name__} change their own attributes when they run, and so run one "
+                f"by one."
+            )
+            return None
+        memory = tuple(sorted(network.remembered(job))) if job.work.writes else ()
+        return type(job.work), network.architecture, job.plan.transform, job.work.stack_key(job), memory
+
+    def _blocks(self, stack: JobStack) -> list[JobStack]:
+        first = stack.jobs[0].learner
+        assert isinstance(first, Network)
+        return stack.cut(BLOCK) if first.probe(stack.jobs[0].samples, stack.jobs[0].plan).draws else [stack]
+
+    def _size(self, stack: JobStack) -> int:
+        """How many of them make the best stack, and fit."""
+        job = stack.jobs[0]
+        size = self._stack_size(job)
+        return min(size, self._most.get(_name(job), size)) if self._most else size
 
     def _stack_size(self, job: Job) -> int:
         limit = STACK_BYTES.get(self.device.type)
@@ -106,51 +155,13 @@ class Batched(LocalEngine):
         size = sum(tensor.numel() * tensor.element_size() for tensor in job.learner.tensors().values())
         return max(1, limit // max(1, size))
 
-    def _answer(self, stacks: Sequence[Stacked], count: int) -> list[Timed]:
-        """Answers every stack; what cannot be stacked, alone."""
-        answers: list[Timed] = [(None, 0.0)] * count
-        together = [stack for stack in stacks if self._pays(stack)]
-        for at_once in self._at_once(together):
-            for stack, found in zip(at_once, self._answer_some(at_once), strict=True):
-                for index, answer in zip(stack.at, found, strict=True):
-                    answers[index] = answer
-        for stack in stacks:
-            if stack not in together:
-                for index, job in zip(stack.at, stack.jobs, strict=True):
-                    answers[index] = self._answer_alone(job)
-        return answers
-
-    def _answer_alone(self, job: Job) -> Timed:
-        """One network by itself; if memory does not suffice, without what is kept for later trainings."""
-        try:
-            return timed_alone(job, self.device)
-        except (RuntimeError, MemoryError) as error:
-            # A training that has begun has changed the network, so it cannot simply be begun again.
-            if isinstance(job.work, Fit) or not self._trainings or not out_of_memory(error):
-                raise
-            let_go(error)
-        self._free()
-        return timed_alone(job, self.device)
-
-    def _pays(self, stack: Stacked) -> bool:
-        """A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others."""
-        if isinstance(stack.like, tuple) and stack.like[0] == "alone":
-            return False
-        return len(stack.jobs) > 1 or (self.device.type == "cuda" and isinstance(stack.jobs[0].work, Fit))
-
-    def _at_once(self, stacks: list[Stacked]) -> list[list[Stacked]]:
-        """Which are answered at the same time: all trainings on a GPU; on a CPU, whose caches hold one, and of those
-        that only look, each by itself."""
-        trainings = [stack for stack in stacks if self._side_by_side and isinstance(stack.jobs[0].work, Fit)]
-        others = [[stack] for stack in stacks if stack not in trainings]
-        return [trainings, *others] if trainings else others
-
-    def _answer_some(self, stacks: list[Stacked]) -> list[list[Timed]]:
-        """Answers one stack, or several trainings at the same time, or less at a time where memory does not suffice."""
+    def _answer(self, stacks: list[JobStack]) -> list[list[Timed]]:
+        """Answers these at the same time, or with less at a time where memory does not suffice."""
+        if stacks[0].key is None:
+            return [[self._alone(job) for job in stack.jobs] for stack in stacks]
         began = time.perf_counter()
-        done: Sequence[Training | list[Any] | None]
         try:
-            done = self._train(stacks) if isinstance(stacks[0].jobs[0].work, Fit) else [self._look(stacks[0])]
+            found = self._train(stacks) if stacks[0].writes else [self._read(stacks[0])]
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -158,32 +169,36 @@ class Batched(LocalEngine):
             failed = error
         else:
             # Not before: if memory ran out when some results were written, those networks would be trained twice.
-            found = [self._written(one) if isinstance(one, Training) else one for one in done]
-            return self._shared_out(stacks, found, time.perf_counter() - began)
+            answers = [self._written(one) if isinstance(one, Training) else one for one in found]
+            share = (time.perf_counter() - began) / sum(len(stack.jobs) for stack in stacks)
+            return [
+                [self._alone(job) for job in stack.jobs] if mine is None else [(answer, share) for answer in mine]
+                for stack, mine in zip(stacks, answers, strict=True)
+            ]
         return self._answer_with_less(stacks, failed)
 
-    def _shared_out(self, stacks: list[Stacked], found: list[list[Any] | None], seconds: float) -> list[list[Timed]]:
-        """Everyone's answer with its share of the time; what could not be stacked is answered alone."""
-        share = seconds / sum(len(stack.jobs) for stack in stacks)
-        return [
-            [self._answer_alone(job) for job in stack.jobs]
-            if answers is None
-            else [(answer, share) for answer in answers]
-            for stack, answers in zip(stacks, found, strict=True)
-        ]
+    def _alone(self, job: Job) -> Timed:
+        """One network by itself; if memory does not suffice, without what is kept for later trainings."""
+        try:
+            return timed_alone(job, self.device)
+        except (RuntimeError, MemoryError) as error:
+            # A training that has begun has changed the network, so it cannot simply be begun again.
+            if job.work.writes or not self._trainings or not out_of_memory(error):
+                raise
+            let_go(error)
+        self._free()
+        return timed_alone(job, self.device)
 
-    def _answer_with_less(self, stacks: list[Stacked], error: Exception) -> list[list[Timed]]:
+    def _answer_with_less(self, stacks: list[JobStack], error: Exception) -> list[list[Timed]]:
         """Without what is kept of others; if that was not it, half of the stacks at a time, then halves of a stack."""
-        in_the_way = {like for like, _ in self._trainings} - {stack.like for stack in stacks}
+        in_the_way = {key for key, _ in self._trainings} - {stack.key for stack in stacks}
         self._free()
         if in_the_way:
-            return self._answer_some(stacks)
+            return self._answer(stacks)
         if len(stacks) > 1:
-            if not self._told:
-                log.warning("%d stacks do not fit into memory side by side; going on with half of them.", len(stacks))
-                self._told = True
+            self._tell(f"{len(stacks)} stacks do not fit into memory side by side; going on with half of them.")
             half = len(stacks) // 2
-            return [*self._answer_some(stacks[:half]), *self._answer_some(stacks[half:])]
+            return [*self._answer(stacks[:half]), *self._answer(stacks[half:])]
         stack = stacks[0]
         if len(stack.jobs) == 1:
             error.add_note(
@@ -191,71 +206,118 @@ class Batched(LocalEngine):
                 f"even alone. Smaller batches would help, and so would ending what else has taken memory there."
             )
             raise error
-        log.warning("%d networks do not fit into memory at once; going on with half as many.", len(stack.jobs))
-        first, second = stack.halves()
-        self._most[stack.like] = len(second.jobs)
-        return [[*self._answer_some([first])[0], *self._answer_some([second])[0]]]
+        half = -(-len(stack.jobs) // 2)
+        self._tell(f"{len(stack.jobs)} networks of {stack.kind} do not fit into memory at once; going on with {half}.")
+        self._most[_name(stack.jobs[0])] = half
+        return [[timed for piece in stack.cut(half) for timed in self._answer([piece])[0]]]
 
     def _free(self) -> None:
-        """Gives up the stacks that are kept, and what networks have left in circles."""
+        """Gives up the stacks that are kept, and reference cycles, which hold what their networks hold."""
         self._trainings.clear()
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _train(self, stacks: list[Stacked]) -> list[Training | None]:
+    def _train(self, stacks: list[JobStack]) -> list[Training | None]:
         """Trains all stacks side by side. None for one that cannot be stacked. Nothing has happened to networks yet."""
         with seeded(derive(stacks[0].jobs[0].seed, "model")):
-            trainings = [
-                self._attempt(stack, partial(self._loaded, stack, stacks[:n])) for n, stack in enumerate(stacks)
-            ]
-            going = {n: training.steps() for n, training in enumerate(trainings) if training is not None}
-            while going:
-                for n, steps in list(going.items()):
-                    if not self._attempt(stacks[n], partial(next, steps, False)):
-                        del going[n]
-        done = [
-            None if stack.like in self._unstackable else training
-            for stack, training in zip(stacks, trainings, strict=True)
-        ]
-        for training in filter(None, done):
+            trainings: list[Training | None] = [None] * len(stacks)
+            going: dict[int, Iterator[bool]] = {}
+            waiting, failed = list(range(len(stacks))), set[int]()
+            while waiting or going:
+                for n in [*waiting, *going]:
+                    try:
+                        if n in waiting:
+                            waiting.remove(n)
+                            trainings[n] = training = self._loaded(stacks[n], stacks[:n])
+                            going[n] = training.steps()
+                        elif not next(going[n], False):
+                            del going[n]
+                    except RuntimeError as error:
+                        trainings[n] = None
+                        going.pop(n, None)
+                        if self._once_more(stacks[n], error, first=n not in failed):
+                            waiting.append(n)
+                        failed.add(n)
+        for training in filter(None, trainings):
             training.fetch_losses()
-        return done
+        return trainings
 
     def _written(self, training: Training) -> list[Any]:
-        with self.clock("copy"):
+        with self.timing("copy"):
             return training.finish()
 
-    def _loaded(self, stack: Stacked, before: list[Stacked]) -> Training:
+    def _loaded(self, stack: JobStack, before: list[JobStack]) -> Training:
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
-        room = Capacity.of(stack.jobs)
+        capacity = Capacity.of(stack.jobs)
         if self.device.type != "cuda":
-            training = Training(stack.jobs, room, self.device, self.precision)
+            training = Training(stack.jobs, capacity, self.device, self.precision)
         else:
-            key = (stack.like, sum(other.like == stack.like for other in before))
-            if key not in self._trainings or not self._trainings[key].room.covers(room):
+            key = (stack.key, sum(other.key == stack.key for other in before))
+            if key not in self._trainings or not self._trainings[key].capacity.covers(capacity):
                 if key in self._trainings:  # its memory first
-                    room = self._trainings.pop(key).room.grown(room)
-                self._trainings[key] = Training(stack.jobs, room, self.device, self.precision)
+                    capacity = self._trainings.pop(key).capacity.grown(capacity)
+                self._trainings[key] = Training(stack.jobs, capacity, self.device, self.precision)
             training = self._trainings[key]
-        with self.clock("copy"):
+        with self.timing("copy"):
             training.load(stack.jobs)
         return training
 
-    def _look(self, stack: Stacked) -> list[Any] | None:
-        """Predictions, or taps."""
-        look: Callable[..., list[Any]] = predict if isinstance(stack.jobs[0].work, Predict) else tap
-        return self._attempt(stack, partial(look, stack.jobs, self.device, self.precision))
+    def _read(self, stack: JobStack) -> list[Any] | None:
+        for first in (True, False):
+            try:
+                return read_together(stack.jobs, self.device)
+            except RuntimeError as error:
+                self._once_more(stack, error, first)
+        return None
 
-    def _attempt(self, stack: Stacked, action: Callable[[], T]) -> T | None:
-        """Does something to a stack; None if it turns out that its networks cannot be stacked."""
-        try:
-            return action()
-        except RuntimeError as error:
-            if out_of_memory(error):
-                raise
-            # Nothing was written to these networks yet, so the same jobs can be answered alone.
-            self._unstackable.add(stack.like)
-            kind = type(stack.jobs[0].learner.model).__name__
-            log.warning("Networks of %s cannot be stacked and run one by one: %s", kind, error)
-            return None
+    def _once_more(self, stack: JobStack, error: RuntimeError, first: bool) -> bool:
+        """Whether a stack that failed is tried again, as it is once: a library may fail in passing.
+
+        Nothing was written to its networks yet. If it fails twice, networks like these run one by one from now on.
+        """
+        if out_of_memory(error):
+            raise error
+        if first:
+            log.info("A stack of %s failed and is tried again: %s", stack.kind, error)
+            return True
+        self._unstackable.add(_name(stack.jobs[0]))
+        self._tell(f"Networks of {stack.kind} cannot be stacked and run one by one: {error}")
+        return False
+
+    def _tell(self, incident: str) -> None:
+        """Says once what goes another way than planned, and keeps it for the run's summary."""
+        if incident not in self.incidents:
+            log.warning("%s", incident)
+            self.incidents.append(incident)
+
+
+def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
+    """What a reading makes of many networks at once: its ``compute`` mapped over the stack, batch by batch."""
+    members, reading = networks(jobs), jobs[0].reading
+    skeleton = copy.deepcopy(members[0].model).to(device).eval()
+    weights = stack_weights(members, device)
+    shared = all(job.samples.x is jobs[0].samples.x for job in jobs)
+
+    def compute(weights: Stack, x: Tensor) -> Any:
+        return reading.compute(ModelView(skeleton, weights), x)
+
+    def inputs(number: int, cut: slice) -> Tensor:
+        return members[number].inputs(jobs[number], jobs[number].samples.x[cut].to(device))
+
+    batches: list[list[Any]] = [[] for _ in jobs]
+    with torch.no_grad(), stacked_layers(ours_pay(device, len(members))):
+        for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
+            cut = slice(start, start + EVALUATION_BATCH)
+            x = inputs(0, cut) if shared else torch.stack([inputs(number, cut) for number in range(len(jobs))])
+            found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
+            for number, mine in enumerate(batches):
+                mine.append(tree_map(lambda whole, number=number: whole[number], found))
+    return [reading.collect(mine) for mine in batches]
+
+
+def _name(job: Job) -> str:
+    """A kind of work on one architecture, by a name that outlives the process."""
+    network = job.learner
+    assert isinstance(network, Network)
+    return f"{type(job.work).__name__} of {type(network.model).__name__} {network.architecture.digest[:12]}"

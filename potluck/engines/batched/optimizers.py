@@ -17,6 +17,9 @@ from torch.optim.adamw import adamw
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
 
+STACKABLE_OPTIMIZERS = ("sgd", "adam", "adamw")
+"""The plans' optimizers that a whole stack can follow."""
+
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 Moments = dict[str, Tensor]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Job
 from potluck.engines.batched.optimizers import Moments
 from potluck.engines.batched.scheduler import Turn
 from potluck.learners.network import Network, skeleton
@@ -117,7 +117,7 @@ class StackedData:
 
     def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        self._drawn = first.plan.augment is not None or (isinstance(first.work, Fit) and bool(first.work.noise))
+        self._drawn = first.plan.augment is not None or bool(first.fit.noise)
         self.by_turn = self._drawn or device.type == "cpu"
         """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
         samples are on the device anyway."""

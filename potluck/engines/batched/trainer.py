@@ -16,7 +16,7 @@ from torch.func import grad_and_value, vmap
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fitted, Job
 from potluck.engines.batched.cuda_graphs import Inputs, Replayed, replayed
 from potluck.engines.batched.groups import SubStacks
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
@@ -42,8 +42,7 @@ from potluck.engines.batched.stacking import (
     on_host,
     room_for,
 )
-from potluck.engines.precision import computing_in
-from potluck.learners.base import Fitted
+from potluck.engines.hardware import computing_in
 from potluck.learners.network import add_up, set_mode
 from potluck.learners.schedule import batch_schedule, epoch_means
 
@@ -72,26 +71,25 @@ class Training:
     networks.
     """
 
-    def __init__(self, jobs: Sequence[Job], room: Capacity, device: torch.device, precision: str = "torch") -> None:
+    def __init__(self, jobs: Sequence[Job], capacity: Capacity, device: torch.device, precision: str = "torch") -> None:
         first, network = jobs[0], networks(jobs)[0]
-        assert isinstance(first.work, Fit)
-        self.device, self.precision, self.room = device, precision, room
-        self.work, self.plan = first.work, first.plan
+        self.device, self.precision, self.capacity = device, precision, capacity
+        self.work, self.plan = first.fit, first.plan
         network.check_names(self.work.mask)
         self.dtype = network.dtype
         self.skeleton = copy.deepcopy(network.model).to(device)
         set_mode(self.skeleton, self.work.freeze_norm_stats)
         tensors = network.tensors()
-        parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, room.networks, device)
-        self.context = StackedContext(self.work.context, self.skeleton, room.networks, device)
+        parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
+        self.context = StackedContext(self.work.context, self.skeleton, capacity.networks, device)
         self.state = State(
             parameters=parameters,
-            buffers=room_for(tensors, room.networks, device),
+            buffers=room_for(tensors, capacity.networks, device),
             moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
             mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
             context=self.context.slices(),
         )
-        self.data = StackedData(first, room.samples, self.dtype, device)
+        self.data = StackedData(first, capacity.samples, self.dtype, device)
         self._groups = SubStacks(self.state, kept=device.type == "cuda")
         self._replays: dict[GraphKey, Replayed | None] = {}
         self._seen: Counter[GraphKey] = Counter()
@@ -107,9 +105,9 @@ class Training:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
         self._groups.abandon()  # if the last training was broken off
-        fits = [job.work for job in jobs if isinstance(job.work, Fit)]
+        fits = [job.fit for job in jobs]
         self.courses = [list(batch_schedule(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
-        self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.room.networks))
+        self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.capacity.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
         self.data.load(jobs)
@@ -177,7 +175,7 @@ class Training:
             self._groups.gather(turn.members)
 
     def _is_full(self, turn: Turn) -> bool:
-        return len(turn.members) == self.room.networks
+        return len(turn.members) == self.capacity.networks
 
     def _capture(self) -> None:
         """On a GPU, turns of a shape that comes often are captured in a graph, which later trainings use again."""

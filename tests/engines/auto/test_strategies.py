@@ -210,9 +210,9 @@ def test_trials_are_kept_with_the_engine(two_workers, monkeypatch):
     same(alone, mine)
     engine.answer(jobs(*builds))
     kind = kind_of(mine[0])
-    assert set(engine.ways()) == {kind}
+    assert set(engine.decisions()["strategies"]) == {kind}
     again = Auto(CPU)
     again.restore(engine.snapshot())
-    assert again.ways() == engine.ways()
+    assert again.decisions() == engine.decisions()
     again.restore({"timings": {kind: {"by magic": [0.0], "alone": [1.0]}}})
     assert again.choices.timings == {kind: {"alone": [1.0]}}

@@ -70,7 +70,7 @@ def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-8, atol=1e-8)
     # The second comes to an odd batch and waits until the others, who never come to one, are through.
-    replays = {graph.step.keywords["form"].shape: graph.replays for graph in captured}
+    replays = {graph.step.keywords["key"].shape: graph.replays for graph in captured}
     assert replays == {(3, 8): 6, (2, 8): 24, (1, 9): 6, (1, 8): 30}
 
 

@@ -1,36 +1,26 @@
-"""A learner: what a participant brings. It can fit and predict; a network can do more."""
+"""A learner: what a participant brings. It can be trained and asked; a network can do more."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor
 
-from potluck.core.errors import ModelError
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
 
 if TYPE_CHECKING:
-    from potluck.core.requests import Job
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a training did: optimizer steps, and each epoch's mean loss for each objective."""
-
-    steps: int
-    losses: tuple[tuple[float, ...], ...] = ()
-    weighted: bool = True
-    """False where sample weights were given to an estimator that cannot use them."""
+    from potluck.core.requests import Fitted, Job
 
 
 class Learner(ABC):
-    """The least a learner can do. ``shows_layers``: its parameters, inner layers and gradients are open to methods."""
+    """The least a learner can do."""
 
     shows_layers: ClassVar[bool] = False
+    """Whether its parameters, inner layers and gradients are open to methods."""
+    answers_untrained: ClassVar[bool] = False
+    """Whether it can be asked before it was ever trained."""
     model: Any
 
     @abstractmethod
@@ -39,11 +29,11 @@ class Learner(ABC):
 
     @abstractmethod
     def fit(self, job: Job, device: torch.device) -> Fitted:
-        """Answers Fit."""
+        """Trains as a Fit asks."""
 
     @abstractmethod
-    def predict(self, job: Job, device: torch.device) -> Tensor:
-        """Answers Predict."""
+    def read(self, job: Job, device: torch.device) -> Any:
+        """Answers a Reading; the model stays as it is."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -56,7 +46,3 @@ class Learner(ABC):
     @abstractmethod
     def check_keepable(self, samples: Samples, owner: str) -> None:
         """Raises ModelError unless the learner can be kept in a checkpoint; called before any training."""
-
-    def tap(self, job: Job, device: torch.device) -> dict[str, Tensor]:
-        """Answers Tap."""
-        raise ModelError(f"{job.owner}: {type(self.model).__name__} has no layers to look into.")

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from potluck.learners.architecture import architecture
+from potluck.core.architecture import Architecture
 from tests.tables import cnn, mlp
 
 
@@ -18,35 +18,35 @@ class Activated(nn.Module):
 
 
 def test_networks_that_differ_in_weights_only_are_alike():
-    assert architecture(cnn(0)) == architecture(cnn(1))
+    assert Architecture(cnn(0)) == Architecture(cnn(1))
 
 
 def test_the_mode_does_not_matter():
-    assert architecture(cnn(0).eval()) == architecture(cnn(0).train())
+    assert Architecture(cnn(0).eval()) == Architecture(cnn(0).train())
 
 
 def test_shapes_and_types_matter():
     kinds = [cnn(0), cnn(0, width=5), mlp(0), cnn(0, dtype=torch.float32)]
-    assert len({architecture(module) for module in kinds}) == len(kinds)
+    assert len({Architecture(module) for module in kinds}) == len(kinds)
 
 
 def test_attributes_that_no_repr_shows_matter():
     """Two modules with equal shapes and equal repr may still compute different things."""
     assert repr(Activated(torch.tanh)) == repr(Activated(F.relu))
     kinds = [Activated(torch.tanh), Activated(F.relu), Activated(torch.tanh, scale=2.0), nn.Linear(2, 2)]
-    assert len({architecture(module) for module in kinds}) == len(kinds)
-    assert architecture(Activated(F.relu)) == architecture(Activated(F.relu))
+    assert len({Architecture(module) for module in kinds}) == len(kinds)
+    assert Architecture(Activated(F.relu)) == Architecture(Activated(F.relu))
 
 
 def test_frozen_parameters_matter():
-    assert architecture(mlp(0)) != architecture(mlp(0).requires_grad_(False))
+    assert Architecture(mlp(0)) != Architecture(mlp(0).requires_grad_(False))
 
 
 def test_an_attribute_nobody_can_compare_makes_a_module_unique():
-    assert architecture(Activated(lambda x: x)) != architecture(Activated(lambda x: x))
+    assert Architecture(Activated(lambda x: x)) != Architecture(Activated(lambda x: x))
     odd = Activated(F.relu)
     odd.extra = object()
     twin = Activated(F.relu)
     twin.extra = object()
-    assert architecture(odd) != architecture(twin)
-    assert architecture(odd) == architecture(odd)
+    assert Architecture(odd) != Architecture(twin)
+    assert Architecture(odd) == Architecture(odd)

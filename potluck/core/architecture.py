@@ -1,0 +1,136 @@
+"""Are these two networks the same? One notion of architecture, for everybody who asks.
+
+Stacking, admission and storage ask ``==``; whoever averages weights asks for the ``layout``; what is written to disk
+names the ``digest``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import types
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Layout = dict[str, list[str | int]]
+"""Each entry's type and shape in plain values, e.g. ``{"fc.bias": ["float32", 10]}``."""
+
+
+class Architecture:
+    """What a network is, apart from the values of its weights.
+
+    Args:
+        module: the network. It is looked at once, here; a module that changes afterwards needs a new Architecture.
+
+    Two are equal when the code of one, run on the weights of the other, is that other: the same submodules of the same
+    classes, with equal plain attributes and tensors of equal shapes. An attribute that is not plain makes a module
+    like no other, which costs speed and never correctness.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.layout: Layout = layout_of(module.state_dict())
+        self.structure: Hashable = _structure(module)
+        self._hash = hash(self.structure)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Architecture) and self._hash == other._hash and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def averages_with(self, other: Architecture) -> bool:
+        """Whether the weights of both can be averaged entry by entry."""
+        return self.layout == other.layout
+
+    @cached_property
+    def digest(self) -> str:
+        """A checksum that is the same in every process, of names, types, shapes, classes and plain attributes."""
+        return hashlib.sha256(json.dumps([self.layout, _stable(self.structure)]).encode()).hexdigest()
+
+
+def layout_of(entries: Mapping[str, Tensor]) -> Layout:
+    """The layout of named tensors."""
+    return {name: [str(entry.dtype).removeprefix("torch."), *entry.shape] for name, entry in entries.items()}
+
+
+def difference(found: Mapping[str, Sequence[str | int]], expected: Mapping[str, Sequence[str | int]]) -> str:
+    """The first entry in which two layouts differ, in words."""
+    odd = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
+    return f"{odd[:100]} is {_entry(found.get(odd))}; expected {_entry(expected.get(odd))}"
+
+
+def _entry(told: Sequence[str | int] | None) -> str:
+    return "missing" if told is None else f"{told[0]} of shape {tuple(told[1:])}"
+
+
+def spec(tensor: Tensor) -> Hashable:
+    """A tensor's shape and type: what must be equal for tensors to be stacked."""
+    return tuple(tensor.shape), tensor.dtype
+
+
+def token(value: Any) -> Hashable:
+    """Something that is equal for equal plain values, and for anything else only for that very thing."""
+    if isinstance(value, (*_PLAIN, *_CODE)):
+        return value
+    if isinstance(value, list | tuple):
+        return (type(value), *(token(item) for item in value))
+    if isinstance(value, Mapping):
+        if not value:
+            return ()
+        return tuple(sorted(((str(name), token(item)) for name, item in value.items()), key=lambda pair: pair[0]))
+    if isinstance(value, set | frozenset):
+        return frozenset(token(item) for item in value)
+    return _Itself(value)
+
+
+def _structure(module: nn.Module) -> Hashable:
+    parts: list[Hashable] = []
+    for path, part in module.named_modules():
+        attributes = tuple((n, token(v)) for n, v in sorted(vars(part).items()) if n not in _EMPTY)
+        tensors = (*part._parameters.items(), *part._buffers.items())
+        parts.append((path, type(part), attributes, tuple((n, _tensor(t)) for n, t in tensors)))
+    return tuple(parts)
+
+
+def _tensor(tensor: Tensor | None) -> Hashable:
+    return None if tensor is None else (spec(tensor), tensor.requires_grad)
+
+
+# What every module has: containers looked at separately, the mode (set anew for each job), and hooks.
+_EMPTY = {name for name in vars(nn.Module()) if not name.endswith("hooks")}
+
+_PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype, torch.device, type)
+_CODE = (types.FunctionType, types.BuiltinFunctionType)
+
+
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """Something that is like nothing else. It is held, so that nothing else can take its place in memory."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _stable(value: Any) -> Any:
+    """A structure as JSON can hold it, without anything that differs from process to process."""
+    if isinstance(value, _Itself):
+        return _stable(type(value.value))
+    if isinstance(value, (type, *_CODE)):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, frozenset):
+        return sorted(json.dumps(_stable(item)) for item in value)
+    if isinstance(value, tuple):
+        return [_stable(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

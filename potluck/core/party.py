@@ -1,0 +1,38 @@
+"""A party as an engine sees it: a participant, or the server. Engines know no more of either."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from potluck.core.learner import Learner
+from potluck.core.plan import Plan
+from potluck.core.samples import Samples
+
+
+class Party(Protocol):
+    """Whoever yields requests."""
+
+    @property
+    def name(self) -> str:
+        """How the others call it."""
+
+    @property
+    def seed(self) -> int:
+        """What its random draws derive from."""
+
+    @property
+    def round(self) -> int:
+        """The round it is in; 0 while it joins."""
+
+    @property
+    def working_bytes(self) -> int:
+        """About how much memory it takes while it works."""
+
+    def learner_for(self, asked: Learner | None) -> Learner:
+        """The learner that a request is for: the one it names, or the party's own."""
+
+    def samples_for(self, asked: Samples | None) -> Samples:
+        """The samples that a request is about: those it names, or the party's own."""
+
+    def plan_for(self, asked: Plan | None) -> Plan:
+        """The plan that a request follows: the one it names, or the party's own."""
