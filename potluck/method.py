@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.errors import ModelError, SettingsError, nearest
-from potluck.learners.structure import convolutions
+from potluck.learners.structure import Layout, convolutions, difference, layout_of
 from potluck.participant import Participant
 from potluck.payload import Form, Payload
 from potluck.requests import Request, Work
@@ -48,6 +48,9 @@ class Needs:
     layers: bool = False
     """Every participant brings a torch module, whose parameters, inner layers and gradients the method uses."""
     same_architecture: bool = False
+    """All networks have entries of the same names, shapes and types."""
+    own_norms: bool = False
+    """Normalisation layers stay with their participants, so these may differ in networks of the same architecture."""
     convolutions: bool = False
     """Every participant's network has convolutions."""
     parts: bool = False
@@ -71,10 +74,14 @@ class Needs:
         if not black_boxes:
             reasons += self._unseen(here)
         if self.same_architecture and here and not black_boxes:
-            first, *others = here
-            odd = [p.name for p in others if _shapes(p) != _shapes(first)]
-            if odd:
-                reasons.append(f"it averages whole models, and these differ in shape from {first.name}'s: {_some(odd)}")
+            layouts = {p.name: self._layout(p) for p in here}
+            expected = layouts[here[0].name]
+            unlike = [name for name, layout in layouts.items() if layout != expected]
+            if unlike:
+                reasons.append(
+                    f"it averages whole models, and these differ from {here[0].name}'s: {_some(unlike)}; "
+                    f"{unlike[0]}'s {difference(layouts[unlike[0]], expected)}"
+                )
         if self.one_label_space:
             first, *others = participants
             odd = [p.name for p in others if p.labels != first.labels]
@@ -88,6 +95,10 @@ class Needs:
                 if not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
                     reasons.append(f"{p.name} has no class in common with anyone: its labels are {list(p.labels)}")
         return reasons
+
+    def _layout(self, participant: Participant) -> Layout:
+        kept = participant.network.norm_entries() if self.own_norms else set()
+        return layout_of({name: entry for name, entry in participant.model.state_dict().items() if name not in kept})
 
     def _unseen(self, participants: Sequence[Participant]) -> list[str]:
         """What inspection should find in every network and did not."""
@@ -109,10 +120,6 @@ class Needs:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
-
-
-def _shapes(participant: Participant) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(entry.shape) for name, entry in participant.model.state_dict().items()}
 
 
 class Method(Settings):

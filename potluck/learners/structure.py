@@ -25,6 +25,25 @@ _CANNOT_RUN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
 _NAME_THEM = 'name them: stages={"extractor": […], "intermediate": […], "classifier": […]}'
 
 
+Layout = dict[str, list[str | int]]
+"""Each entry's type and shape, e.g. ``{"fc.bias": ["float32", 10]}``: networks of one layout can be averaged."""
+
+
+def layout_of(entries: Mapping[str, Tensor]) -> Layout:
+    """Each entry's type and shape, in plain values."""
+    return {name: [str(entry.dtype).removeprefix("torch."), *entry.shape] for name, entry in entries.items()}
+
+
+def difference(found: Mapping[str, Sequence[str | int]], expected: Mapping[str, Sequence[str | int]]) -> str:
+    """The first entry in which two layouts differ, in words."""
+    odd = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
+    return f"{odd[:100]} is {_entry(found.get(odd))}; expected {_entry(expected.get(odd))}"
+
+
+def _entry(layout: Sequence[str | int] | None) -> str:
+    return "missing" if layout is None else f"{layout[0]} of shape {tuple(layout[1:])}"
+
+
 @dataclass(frozen=True)
 class Parts:
     """A network in three (FedIN, section 4): paths of submodules that, run one after the other, are the whole."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from potluck.method import Needs, Steps, exchange
@@ -26,7 +27,9 @@ class FedAvg(WeightSharing):
     weighting: Literal["samples", "uniform"] = "samples"
 
     def requires(self) -> Needs:
-        return self.needs if self.aggregation == "whole" else Needs(layers=True, one_label_space=True)
+        if self.aggregation != "whole":
+            return Needs(layers=True, one_label_space=True)
+        return replace(self.needs, own_norms=self.batchnorm == "local")
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)

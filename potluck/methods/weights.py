@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
 
 from potluck.errors import MisfitError
+from potluck.learners.structure import difference, layout_of
 from potluck.method import Method, Steps, exchange
 from potluck.methods.windows import WindowMean
 from potluck.participant import Participant
@@ -108,7 +109,8 @@ class WeightSharing(Method):
         if self.aggregation == "whole":
             odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
             if odd:
-                raise MisfitError(f"{odd[0]}'s model differs in shape from {first}'s; expected the same.")
+                told = difference(layouts.told[odd[0]], layouts.told[first])
+                raise MisfitError(f"{odd[0]}'s model differs from {first}'s: {told}.")
         server.state.setdefault("samples", {}).update(samples)
         server.state["layouts"] = layouts.told
         send: dict[str, list[str]] = {}
@@ -190,11 +192,6 @@ class Layouts:
 
 def _text(layout: Any) -> str:
     return json.dumps(layout, sort_keys=True)
-
-
-def layout_of(entries: Mapping[str, Tensor]) -> Layout:
-    """Each entry's type and shape, in plain values."""
-    return {name: [str(entry.dtype).removeprefix("torch."), *entry.shape] for name, entry in entries.items()}
 
 
 def form_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, Like] | None = None) -> Form:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import potluck
+from potluck.learners.structure import layout_of
 from potluck.methods import FedAvg
-from potluck.methods.weights import layout_of
 from potluck.payload import Payload
 from tests.tables import PLAN, cnn, made_data, mlp, participants
 
@@ -85,8 +85,33 @@ def test_who_sat_out_fetches_the_global_model_first():
 
 
 def test_different_architectures_are_refused_with_names():
-    with pytest.raises(potluck.MisfitError, match="differ in shape from p0's: p1"):
+    with pytest.raises(potluck.MisfitError, match="differ from p0's: p1"):
         potluck.Federation(participants([cnn(0), mlp(1)]), FedAvg())
+
+
+def test_what_can_be_averaged_is_one_question():
+    """What is admitted before the run is not refused when participants tell the server what they have."""
+    single, double = mlp(1, dtype=torch.float32), mlp(0)
+    expected = (
+        r"differ from p0's: p1; p1's 1\.weight is float32 of shape \(8, 36\); expected float64 of shape \(8, 36\)"
+    )
+    with pytest.raises(potluck.MisfitError, match=expected):
+        potluck.Federation(participants([double, single]), FedAvg())
+    potluck.Federation(participants([double, single]), FedAvg(aggregation="layerwise")).run(1)
+
+
+def test_norms_that_stay_at_home_may_differ():
+    def people():
+        plain = cnn(1)
+        plain[1] = torch.nn.BatchNorm2d(4, affine=False).double()
+        return participants([cnn(0), plain])
+
+    with pytest.raises(potluck.MisfitError, match=r"p1's 1\.weight is missing; expected float64 of shape \(4,\)"):
+        potluck.Federation(people(), FedAvg())
+    federation = potluck.Federation(people(), FedAvg(batchnorm="local"))
+    federation.run(1)
+    one, other = (state(person) for person in federation.participants.values())
+    torch.testing.assert_close(one["0.weight"], other["0.weight"], rtol=0, atol=0)
 
 
 def test_different_label_spaces_are_refused_with_advice():

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 import potluck
+from potluck.learners.structure import layout_of
 from potluck.methods import FedAvg, FedIN
 from potluck.methods.fedin import IN, OUT, Drawn, exact
-from potluck.methods.weights import layout_of
 from potluck.payload import Payload
 from tests.tables import deep_cnn, made_data, mlp, participants
 
