@@ -47,7 +47,8 @@ class Federation:
         public: data everybody may see, as ``x`` or ``(x, y)``.
         test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
         seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own.
+        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own,
+            which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
         device: a torch device, or "auto" for a GPU if there is one.
         precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
         participation: the share of participants that take part in a round.
@@ -84,7 +85,7 @@ class Federation:
         self.seed = seed
         self.participation = participation
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
-        self.engine = engine if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
+        self.engine = engine.fresh() if isinstance(engine, LocalEngine) else make_engine(engine, device, precision)
         self.engine.asked_wave = wave
         self.engine.resting = Resting(self.engine.clock, wave) if at_rest == "disk" else None
         self.clock = self.engine.clock

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import potluck
 from potluck import DataError, Exchange, Federation, Form, Like, Method, MisfitError, Needs, Participant, Payload
-from potluck.engines import local
+from potluck.engines import Auto, Batched, Serial, local
 from potluck.errors import ModelError, SettingsError
 from potluck.methods import FD, CoFED, FedAvg, Local
 from potluck.server import Each
@@ -54,6 +54,28 @@ def test_running_on_equals_running_through():
     going_on = Federation(nets(), FedAvg(), test=TEST, seed=5)
     going_on.run(1)
     agree(through, going_on.run(2).rows(), 0)
+
+
+@pytest.mark.parametrize("kind", [Serial, Batched, Auto])
+def test_one_engine_may_be_given_to_many_federations(kind):
+    """What one of them sets, finds out or measures is nothing to the other."""
+    engine = kind(torch.device("cpu"), "float32")
+
+    def table(**settings):
+        return Federation(nets(), FedAvg(), test=TEST, engine=engine, **settings)
+
+    expected = table().run(2).rows()
+    first = table(wave=2, at_rest="disk")
+    first.clock.on = True
+    first.run(1)
+    measured, waits_on_disk = dict(first.clock.seconds), first.engine.resting
+    agree(expected, table(wave=1).run(2).rows(), 1e-10)
+    assert first.clock.seconds == measured
+    assert (first.engine.asked_wave, first.engine.resting) == (2, waits_on_disk)
+    first.run(1)
+    agree(expected, first.history.rows(), 1e-10)
+    assert first.engine.precision == "float32"
+    assert (engine.asked_wave, engine.resting, engine.ways()) == (None, None, {})
 
 
 def test_the_seed_decides():

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from potluck.engines.apart import Apart, answer_apart, workers
 from potluck.engines.batched import Batched, Timed
 from potluck.engines.local import timed_alone
@@ -38,8 +36,8 @@ class Sent:
 class Auto(Batched):
     """Trains in the way that proved fastest. Predictions are stacked, on a CPU without convolutions."""
 
-    def __init__(self, device: torch.device, precision: str = "torch") -> None:
-        super().__init__(device, precision)
+    def _begin(self) -> None:
+        super()._begin()
         self.choices = Choices()
 
     def snapshot(self) -> dict[str, Any]:

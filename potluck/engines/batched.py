@@ -58,6 +58,11 @@ class Batched(LocalEngine):
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
         super().__init__(device, precision)
         self._side_by_side = device.type == "cuda"
+        if device.type == "cpu":
+            keep_freed_memory()
+
+    def _begin(self) -> None:
+        super()._begin()
         self._architectures = Architectures()
         self._unstackable: set[Hashable] = set()
         self._most: dict[Hashable, int] = {}
@@ -66,8 +71,6 @@ class Batched(LocalEngine):
         """On a GPU: stacks that stay, with the graphs captured over them."""
         self._told = False
         """Whether it was said that stacks do not fit side by side, which every round may find out anew."""
-        if device.type == "cpu":
-            keep_freed_memory()
 
     def start(self, *stage: Any) -> Iterator[Arrival]:
         """Begins a stage; between stages users may have changed their networks."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
@@ -54,16 +55,24 @@ class LocalEngine(ABC):
     wave: ClassVar[int | None] = None
     """How many participants run together, where the engine does not look at the memory there is."""
 
-    clock: Clock
-    """Times what the engine does, if it is on."""
-    asked_wave: int | None = None
-    """How many participants run together, where a user decides."""
-    resting: Resting | None = None
-    """Where participants rest between waves, if they do."""
-
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
         self.device, self.precision = device, precision
-        self.clock = Clock(device)
+        self._begin()
+
+    def fresh(self) -> Self:
+        """An engine of the same settings that knows of no federation yet: each one works with its own."""
+        other = copy.copy(self)
+        other._begin()
+        return other
+
+    def _begin(self) -> None:
+        """Sets everything that comes from a federation to what it is before the first one."""
+        self.clock = Clock(self.device)
+        """Times what the engine does, if it is on."""
+        self.asked_wave: int | None = None
+        """How many participants run together, where a user decides."""
+        self.resting: Resting | None = None
+        """Where participants rest between waves, if they do."""
         self._sessions: dict[str, Session] = {}
         self._wave = 1
 

@@ -53,6 +53,9 @@ class Flower(Serial):
         self._post = post
         self._rules = rules or Rules()
         self._tell = tell
+
+    def _begin(self) -> None:
+        super()._begin()
         self._at: dict[str, Work] = {}
         self._notes: Mapping[str, type] = {}
         self._metrics: dict[str, Metrics] = {}
