@@ -66,6 +66,11 @@ class JobStack:
 class Batched(Engine):
     """Answers all jobs that can be stacked together, in stacks of a size that suits the device."""
 
+    def __init__(self, device: torch.device, precision: str = "torch") -> None:
+        super().__init__(device, precision)
+        self._side_by_side = device.type == "cuda"
+        """Whether trainings of several stacks run at the same time."""
+
     def _begin(self) -> None:
         super()._begin()
         self._unstackable: set[str] = set()
@@ -89,7 +94,7 @@ class Batched(Engine):
         """Stack by stack, while a CPU's caches hold it; on a GPU all trainings run side by side."""
         answers: dict[int, Timed] = {}
         stacks = self._stacks(jobs)
-        beside = [stack for stack in stacks if stack.key is not None and stack.writes and self.device.type == "cuda"]
+        beside = [stack for stack in stacks if stack.key is not None and stack.writes and self._side_by_side]
         with computing_in(self.precision):
             for group in ([beside] if beside else []) + [[stack] for stack in stacks if stack not in beside]:
                 for stack, found in zip(group, self._answer(group), strict=True):
