@@ -23,11 +23,11 @@ import torch
 import torch.nn.functional as F
 import typer
 
+from benchmarks.script import finish, run_script, say
+from potluck.bench.measure import Timing, ratios
 from potluck.bench.results import Figure, Results
 from potluck.bench.rounds import federation
 from potluck.bench.scenarios import CNN, MLP, Scenario
-from potluck.bench.script import finish, run_script, say
-from potluck.bench.timing import Timing, ratios
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.models import build
 
@@ -61,7 +61,7 @@ class Played:
 
 def own_ways(cores: int) -> list[Way]:
     """The serial engine, and the automatic one, with as many threads as cores."""
-    command = [sys.executable, str(HERE / "ways" / "potluck_rounds.py"), "--threads", str(cores)]
+    command = [sys.executable, str(HERE / "peers" / "potluck_fedavg.py"), "--threads", str(cores)]
     return [Way(engine, [*command, "--engine", engine], {}) for engine in ("serial", "auto")]
 
 
@@ -71,9 +71,9 @@ def peer_ways(python: str | None, cores: int) -> list[Way]:
         say("Without --peers-python the peers are left out: pfl-research, Flower.")
         return []
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(cores)]
-    workers = [python, *launch, str(HERE / "ways" / "pfl_rounds.py"), "--threads", "1"]
-    simulation = [python, str(HERE / "ways" / "flower_rounds.py"), "--cores", str(cores)]
-    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(HERE / "ways")}
+    workers = [python, *launch, str(HERE / "peers" / "pfl_fedavg.py"), "--threads", "1"]
+    simulation = [python, str(HERE / "peers" / "flower_fedavg.py"), "--cores", str(cores)]
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(HERE / "peers")}
     needed = {
         "torch pfl": [Way("pfl-research", workers, {"OMP_NUM_THREADS": "1"})],
         "torch flwr ray": [

@@ -22,8 +22,8 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.script import finish, run_script, say
 from potluck.bench.results import Figure, Results
-from potluck.bench.script import finish, run_script, say
 from potluck.flower.config import read_federation
 from potluck.flower.processes import Program, environment, flwr, free_port, wait_for_port
 from potluck.flower.superlink import Link

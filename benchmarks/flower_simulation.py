@@ -18,8 +18,8 @@ import numpy as np
 import typer
 
 import potluck
+from benchmarks.script import finish, run_script
 from potluck.bench.results import Figure, Results
-from potluck.bench.script import finish, run_script
 from potluck.flower.config import read_federation, read_participant
 from potluck.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
 

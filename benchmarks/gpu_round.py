@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from benchmarks.script import finish, run_script, say
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import COFED, DIFFERENT, FEDIN, Scenario
-from potluck.bench.script import finish, run_script, say
 from potluck.bench.steps import eager_and_engine
 from potluck.core.errors import SettingsError, nearest
 from potluck.engines import pick_device

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.script import finish, run_script, say
+from potluck.bench.measure import Timing
 from potluck.bench.results import Figure, Results
-from potluck.bench.script import finish, run_script, say
-from potluck.bench.timing import Timing
 from potluck.core.errors import PotluckError
 from potluck.report.figures import need_matplotlib
 
@@ -27,8 +27,8 @@ Played = dict[str, Any]
 
 def play(count: int, options: list[str]) -> Played:
     """One federation in a process of its own."""
-    command = [sys.executable, str(HERE / "ways" / "growth_rounds.py"), str(count), *options]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.growth_rounds", str(count), *options]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
     if ended.returncode != 0:
         raise PotluckError(f"{count} participants ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
     found: Played = json.loads(ended.stdout.splitlines()[-1])

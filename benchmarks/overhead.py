@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.script import finish, run_script
 from potluck.bench.overhead import overhead
 from potluck.bench.results import Results
 from potluck.bench.scenarios import NOTHING
-from potluck.bench.script import finish, run_script
 
 HERE = Path(__file__).parent
 

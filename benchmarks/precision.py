@@ -8,9 +8,9 @@ from typing import Annotated, get_args
 
 import typer
 
+from benchmarks.script import finish, run_script, say
 from potluck import Federation, Participant, Plan
 from potluck.bench.results import Figure, Results
-from potluck.bench.script import finish, run_script, say
 from potluck.data import digits, iid
 from potluck.engines.hardware import Precision
 from potluck.methods import FedAvg

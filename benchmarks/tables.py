@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.script import run_script, say
 from potluck.bench.machine import in_words
 from potluck.bench.reference import make_reference
 from potluck.bench.results import HEADINGS, Results
-from potluck.bench.script import run_script, say
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from potluck.bench.measure import in_turns, ratios
 from potluck.bench.results import Figure
 from potluck.bench.rounds import federation
 from potluck.bench.scenarios import CIFAR, FEDIN, Scenario
-from potluck.bench.timing import in_turns, ratios
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Job

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from potluck.bench.measure import in_turns
 from potluck.bench.results import Figure
 from potluck.bench.rounds import federation
 from potluck.bench.scenarios import NOTHING, Scenario
-from potluck.bench.timing import in_turns
 
 GOAL = 1.0
 """Milliseconds for each participant and round."""

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Literal
 
 from potluck.bench.machine import describe
-from potluck.bench.timing import Timing
+from potluck.bench.measure import Timing
 from potluck.core.errors import DataError
 from potluck.report.tables import Table
 

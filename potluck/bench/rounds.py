@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from potluck.bench.measure import in_turns, ratios
 from potluck.bench.results import Figure
 from potluck.bench.scenarios import Scenario
-from potluck.bench.timing import in_turns, ratios
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.methods import FedAvg

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from potluck.bench.eager import eager_epochs
+from potluck.bench.measure import Way, in_turns, ratios
 from potluck.bench.results import Figure
 from potluck.bench.rounds import federation
 from potluck.bench.scenarios import Scenario
-from potluck.bench.timing import Way, in_turns, ratios
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
 from potluck.methods import Local

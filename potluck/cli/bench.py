@@ -29,7 +29,7 @@ def bench(
     from potluck.bench.machine import busy, describe, in_words
     from potluck.bench.reference import load_reference, standing
     from potluck.bench.results import Results
-    from potluck.bench.short import chosen
+    from potluck.bench.suite import chosen
 
     console, machine, figures = messages(), describe(), []
     parts = chosen(only or [])

@@ -8,14 +8,14 @@ import sys
 import pytest
 import torch
 
-from potluck.bench import memory
+from benchmarks import memory
 from potluck.bench import merging as merges
 from potluck.bench.eager import eager_epochs
 from potluck.bench.merging import crowd, merging
 from potluck.bench.overhead import overhead
 from potluck.bench.scenarios import CNN, COFED, NOTHING
-from potluck.bench.short import GPU_PARTS, PARTS, chosen
 from potluck.bench.steps import eager_and_engine
+from potluck.bench.suite import GPU_PARTS, PARTS, chosen
 from potluck.core.errors import SettingsError
 from potluck.methods import FedIN, PerHeFed
 

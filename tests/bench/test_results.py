@@ -7,8 +7,8 @@ import json
 import pytest
 
 from potluck.bench.machine import busy, describe, in_words
+from potluck.bench.measure import Timing
 from potluck.bench.results import Figure, Results, readable
-from potluck.bench.timing import Timing
 from potluck.core.errors import DataError
 
 SLOW = Figure.timed("a round", Timing(9.0, (3.0, 1.0, 2.0)), "ms", scale=10, goal=15)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from potluck.bench import reference, short
+from potluck.bench import reference, suite
 from potluck.bench.overhead import overhead
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import NOTHING
@@ -16,7 +16,7 @@ from tests.cli.commands import potluck
 @pytest.fixture
 def quick(monkeypatch):
     """Parts that take no time."""
-    monkeypatch.setattr(short, "PARTS", {"mlp": lambda: [Figure.of("a round", [2.0], "s", goal=3.0)]})
+    monkeypatch.setattr(suite, "PARTS", {"mlp": lambda: [Figure.of("a round", [2.0], "s", goal=3.0)]})
     monkeypatch.setattr(reference, "load_reference", dict)
 
 
@@ -41,7 +41,7 @@ def test_it_writes_json(quick, tmp_path):
 
 
 def test_a_real_part_runs_and_fits_the_screen(monkeypatch):
-    monkeypatch.setitem(short.PARTS, "overhead", lambda: overhead(repeats=2, scenario=NOTHING.replace(count=3)))
+    monkeypatch.setitem(suite.PARTS, "overhead", lambda: overhead(repeats=2, scenario=NOTHING.replace(count=3)))
     result = potluck("bench", "--only", "overhead")
     assert "nothing, auto, one step" in result.stdout
     assert max(len(line) for line in result.stdout.splitlines()[2:]) <= 80

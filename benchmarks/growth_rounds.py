@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import potluck
-from potluck.bench.memory import peak_memory
+from benchmarks.memory import peak_memory
 from potluck.core.history import Row
 from potluck.models import cnn
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from potluck.bench.timing import in_turns, ratios
+from potluck.bench.measure import in_turns, ratios
 
 
 def test_ways_take_turns():

@@ -9,11 +9,10 @@ import venv
 import numpy as np
 import pytest
 
-from benchmarks import cpu_round, flower_rounds, flower_simulation, growth, overhead, tables
-from benchmarks.ways import growth_rounds
+from benchmarks import cpu_round, flower_rounds, flower_simulation, growth, growth_rounds, overhead, tables
+from benchmarks.script import run_script
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import MLP
-from potluck.bench.script import run_script
 from potluck.core.errors import PotluckError
 
 SMALL = MLP.replace(count=3, samples=64)
