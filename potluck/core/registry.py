@@ -1,4 +1,4 @@
-"""Finds methods, models and data sources by name: Potluck's own, and what other packages announce.
+"""Finds methods, models and data sources by name, Potluck's own and other packages', and calls them with settings.
 
 Another package adds one with an entry point, e.g. ``[project.entry-points."potluck.methods"]``
 ``mine = "my_package:MyMethod"``; anything can also be named directly as ``"package.module:name"``.
@@ -7,15 +7,17 @@ Another package adds one with an entry point, e.g. ``[project.entry-points."potl
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import entry_points
 from typing import Any
 
 from potluck.core.errors import SettingsError, nearest
+from potluck.core.settings import Mistake
 
 _ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=None)
 
@@ -97,3 +99,28 @@ class Registry(Mapping[str, Any]):
 
 def _key(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
+
+
+def call(name: str, function: Callable[..., Any], settings: Mapping[str, Any], **given: Any) -> Any:
+    """Calls ``function(**given, **settings)``; a setting that is wrong or missing is told by its name."""
+    for _, wrong in misfits(name, function, settings, given):
+        raise SettingsError(wrong)
+    return function(**given, **settings)
+
+
+def misfits(
+    name: str, function: Callable[..., Any], settings: Mapping[str, Any], given: Collection[str]
+) -> list[Mistake]:
+    """What stands against calling the function with these settings and what will be given besides."""
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    free = [parameter.name for parameter in parameters if parameter.name not in given]
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [setting for setting in settings if setting in given or not (setting in free or open_ended)]
+    if unknown:
+        return [((key,), f"{name!r} has no setting {key!r}.{nearest(key, free)}") for key in unknown]
+    try:
+        signature.bind(**dict.fromkeys(given), **settings)
+    except TypeError as error:
+        return [((), f"{name!r}: {error}. Settings: {', '.join(free)}.")]
+    return []

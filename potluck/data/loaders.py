@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.calls import call
 from potluck.core.errors import DataError, SettingsError
-from potluck.core.registry import Registry
+from potluck.core.registry import Registry, call
 from potluck.data.sampling import as_labels
 from potluck.data.source import Source, held_out
 from potluck.data.synthetic import generated, generated_images

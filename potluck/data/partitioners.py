@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.calls import call
 from potluck.core.errors import DataError, SettingsError
-from potluck.core.registry import Registry
+from potluck.core.registry import Registry, call
 from potluck.data.allocation import deal, evenly
 from potluck.data.partition import Partition, with_all_labels, with_own_labels
 from potluck.data.sampling import as_labels, at_least, draws, rows_of, same_length

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from potluck import models
-from potluck.core.calls import call
 from potluck.core.errors import SettingsError
 from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
-from potluck.core.registry import import_object
+from potluck.core.registry import call, import_object
 from potluck.core.samples import SharedData
 from potluck.data import from_source, load, split_public
 from potluck.engines import DeviceName

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from potluck.core.calls import call
-from potluck.core.registry import Registry
+from potluck.core.registry import Registry, call
 from potluck.models.additive import additive
 from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 from potluck.models.densenet import DEPTHS as DENSENETS

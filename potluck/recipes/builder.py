@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from potluck import models
-from potluck.core.calls import call
 from potluck.core.labels import LabelSpace
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
-from potluck.core.registry import import_object
+from potluck.core.registry import call, import_object
 from potluck.data import Source, from_source, load, split, split_public, valid_values
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 from pydantic.errors import PydanticUserError
 
-from potluck.core.calls import misfits
 from potluck.core.errors import PotluckError
-from potluck.core.registry import import_object
+from potluck.core.registry import import_object, misfits
 from potluck.core.settings import Mistake, mistakes
 from potluck.data import PARTITIONS, SOURCES
 from potluck.federation.method import Method
