@@ -26,8 +26,7 @@ import typer
 from benchmarks.script import finish, run_script, say
 from potluck.bench.measure import Timing, ratios
 from potluck.bench.results import Figure, Results
-from potluck.bench.rounds import federation
-from potluck.bench.scenarios import CNN, MLP, Scenario
+from potluck.bench.scenarios import CNN, MLP, Scenario, federation
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.models import build
 
@@ -105,7 +104,7 @@ def lay_out(scenario: Scenario, folder: Path) -> None:
     plan = scenario.plan
     settings = {"model": scenario.name, "optimizer": plan.optimizer, "lr": plan.lr, "batch_size": plan.batch_size}
     (folder / "federation.json").write_text(json.dumps(settings))
-    shares = list(scenario.indices())
+    shares = list(scenario.shares())
     np.save(folder / "x.npy", np.stack([x for x, _ in shares]))
     np.save(folder / "y.npy", np.stack([y for _, y in shares]))
     first = federation(scenario.replace(count=1), "serial").participants["p00000"].weights()

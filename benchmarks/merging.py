@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from benchmarks.script import finish, run_script
-from potluck.bench.merging import merging
 from potluck.bench.results import Results
+from potluck.bench.suite import merging
 
 HERE = Path(__file__).parent
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from benchmarks.script import finish, run_script
-from potluck.bench.overhead import overhead
 from potluck.bench.results import Results
 from potluck.bench.scenarios import NOTHING
+from potluck.bench.suite import overhead
 
 HERE = Path(__file__).parent
 

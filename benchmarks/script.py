@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from potluck.bench.machine import busy
+from potluck.bench.measure import busy
 from potluck.bench.results import Results
 from potluck.core.errors import PotluckError
 

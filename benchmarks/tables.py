@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from benchmarks.script import run_script, say
-from potluck.bench.machine import in_words
-from potluck.bench.reference import make_reference
-from potluck.bench.results import HEADINGS, Results
+from potluck.bench.measure import in_words
+from potluck.bench.results import HEADINGS, Results, make_reference
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"

@@ -12,8 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from potluck.core.payload import Payload
 from potluck.core.plan import Plan
+from potluck.core.requests import Exchange, Job
+from potluck.engines.base import Session
+from potluck.federation.federation import Federation
+from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.federation.server import Server
+from potluck.methods import FedAvg
 from potluck.models import cnn
 from potluck.models.cnn import TABLE_1
 
@@ -103,5 +110,80 @@ NOTHING = Scenario("nothing", (Nothing,), 100, 2, (1,), Plan(optimizer="sgd", ba
 """One step of a model that does nothing: what is left is the engine's own cost."""
 
 
+RESNET34 = Scenario("ResNet34", ("resnet34",), 6, 2, CIFAR, Plan())
+RESNETS = FEDIN.replace(count=10, samples=16)
+
+
+def federation(
+    scenario: Scenario, engine: str, device: str = "cpu", method: Method | None = None, **options: Any
+) -> Federation:
+    """Everyone at the table and joined, so that what is timed is rounds. FedAvg unless told otherwise."""
+    seated = Federation(scenario.participants(), method or FedAvg(), engine=engine, device=device, **options)
+    seated.run(0)
+    return seated
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Answers of a few participants to one exchange, sent by many."""
+
+    method: Method
+    exchange: str
+    server: Server
+    senders: dict[str, Payload]
+
+    @property
+    def bytes(self) -> int:
+        """What all of them send together."""
+        return sum(payload.size for payload in self.senders.values())
+
+    def merge(self) -> Any:
+        """The server's half of the exchange: all answers in, a reply for each out."""
+        serve, _ = self.method.answered_by(self.exchange)
+        return serve(self.server, iter(self.senders.items()))
+
+    def check_and_merge(self) -> Any:
+        """The same, with every answer checked as it comes: names, shapes, types, finiteness."""
+        serve, form = self.method.answered_by(self.exchange)
+
+        def checked() -> Iterator[tuple[str, Payload]]:
+            for sender, payload in self.senders.items():
+                form(self.server, sender).check(payload)
+                yield sender, payload
+
+        return serve(self.server, checked())
+
+
+def crowd(scenario: Scenario, method: Method, senders: int) -> Crowd:
+    """Has a few participants join and answer once, without training, and multiplies them."""
+    table = federation(scenario, "dry-run", method=method)
+    table.server.round = 1
+    answers = {name: _answer(table, name) for name in table.participants}
+    few = list(answers)
+    stands_for = {f"sender{index:05d}": few[index % len(few)] for index in range(senders)}
+    server = Server(table.seed, dict.fromkeys(stands_for, 1.0), round=1)
+    server.state = {key: _for_all(value, few, stands_for) for key, value in table.server.state.items()}
+    payloads = {sender: answers[name].payload for sender, name in stands_for.items()}
+    return Crowd(method, answers[few[0]].name, server, payloads)
+
+
 def _name(index: int) -> str:
     return f"p{index:05d}"
+
+
+def _answer(table: Federation, name: str) -> Exchange:
+    """What a participant sends at its first exchange of a round."""
+    me = table.participants[name]
+    me.round = 1
+    session, answer = Session(me, table.method.round(me), "round", keep_optimizer=False), None
+    while isinstance(step := session.advance(answer), Job):
+        answer = table.engine.answer([step])[0]
+    assert isinstance(step, Exchange)
+    return step
+
+
+def _for_all(kept: Any, few: list[str], stands_for: dict[str, str]) -> Any:
+    """What the server keeps of each of a few, for all who stand for them."""
+    if isinstance(kept, dict) and sorted(kept) == sorted(few):
+        return {sender: kept[name] for sender, name in stands_for.items()}
+    return kept

@@ -1,18 +1,88 @@
-"""The short benchmarks: what ``potluck bench`` runs on anyone's machine."""
+"""What ``potluck bench`` runs: short measurements for anyone's machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
-from potluck.bench.merging import merging
-from potluck.bench.overhead import overhead
+from potluck.bench.measure import in_turns, ratios
 from potluck.bench.results import Figure
-from potluck.bench.rounds import serial_and_auto
-from potluck.bench.scenarios import CNN, COFED, FEDIN, MLP
+from potluck.bench.scenarios import CNN, COFED, FEDIN, MLP, NOTHING, RESNET34, RESNETS, Scenario, crowd, federation
 from potluck.bench.steps import eager_and_engine
 from potluck.core.errors import SettingsError, nearest
+from potluck.methods import FedIN, PerHeFed
+
+OVERHEAD_GOAL = 1.0
+"""Milliseconds for each participant and round."""
+
+STEPS = {"no step": 0, "one step": 1}
+
+
+MERGING_GOAL = 1 / 3
+"""Of the machine's copy bandwidth."""
+
+
+COPIED = 2**28
+"""Bytes that are copied to learn how fast copying is: far more than caches hold."""
+
+
+def serial_and_auto(scenario: Scenario, repeats: int, goal: float | None = None) -> list[Figure]:
+    """Seconds for a round on the CPU, and how many times as fast the automatic engine is."""
+    seated = {engine: federation(scenario, engine) for engine in ("serial", "auto")}
+    timings = in_turns({engine: partial(f.run, 1) for engine, f in seated.items()}, repeats, warm_up=2)
+    faster = ratios(timings["serial"].seconds, timings["auto"].seconds)
+    name = f"{scenario.name} round"
+    return [
+        *(Figure.timed(f"{name}, {engine}", timing, "s") for engine, timing in timings.items()),
+        Figure.of(f"{name}, auto over serial", faster, "×", "higher", goal),
+    ]
+
+
+def overhead(repeats: int, scenario: Scenario = NOTHING, device: str = "cpu") -> list[Figure]:
+    """Milliseconds for each participant and round of FedAvg: without any step, and with one.
+
+    One step of a model that does nothing adds what PyTorch itself takes to go backward and to step.
+    """
+    seated = {
+        f"{engine}, {words}": federation(scenario.replace(plan=scenario.plan.replace(epochs=steps)), engine, device)
+        for engine in ("serial", "auto")
+        for words, steps in STEPS.items()
+    }
+    timings = in_turns({name: partial(f.run, 1) for name, f in seated.items()}, repeats, warm_up=2)
+    return [
+        Figure.timed(f"nothing, {name}", timing, "ms", 1000 / scenario.count, OVERHEAD_GOAL)
+        for name, timing in timings.items()
+    ]
+
+
+def merging(repeats: int, senders: int = 100, *, checking: bool = False, copied: int = COPIED) -> list[Figure]:
+    """Bytes of answers merged in a second, and how that compares with the bytes copied in a second, turn by turn.
+
+    PerHeFed merges sub-models of ResNet34s, FedIN the states of five ResNets; ``checking``: also with every answer
+    checked as it comes.
+    """
+    crowds = {"PerHeFed": crowd(RESNET34, PerHeFed(), senders), "FedIN": crowd(RESNETS, FedIN(), senders)}
+    source = torch.ones(copied, dtype=torch.uint8)
+    target = torch.empty_like(source)
+    sizes, ways = {"memory copied": copied}, {"memory copied": lambda: target.copy_(source)}
+    for name, one in crowds.items():
+        ways[f"{name} merged"] = one.merge
+        if checking:
+            ways[f"{name} checked, merged"] = one.check_and_merge
+        sizes |= dict.fromkeys((f"{name} merged", f"{name} checked, merged"), one.bytes)
+    timings = in_turns(ways, repeats)
+    rates = {name: [sizes[name] / seconds / 1e9 for seconds in timing.seconds] for name, timing in timings.items()}
+    return [
+        *(Figure.of(name, found, "GB/s", "higher") for name, found in rates.items()),
+        *(
+            Figure.of(f"{name} over copied", ratios(found, rates["memory copied"]), "×", "higher", MERGING_GOAL)
+            for name, found in rates.items()
+            if name != "memory copied"
+        ),
+    ]
+
 
 Part = Callable[[], list[Figure]]
 

@@ -26,9 +26,8 @@ def bench(
     loop. It takes a minute or two on two cores. Leave the machine alone
     meanwhile: beside other work no figure means much.
     """
-    from potluck.bench.machine import busy, describe, in_words
-    from potluck.bench.reference import load_reference, standing
-    from potluck.bench.results import Results
+    from potluck.bench.measure import busy, describe, in_words
+    from potluck.bench.results import Results, load_reference, standing
     from potluck.bench.suite import chosen
 
     console, machine, figures = messages(), describe(), []

@@ -1,4 +1,4 @@
-"""Ways take turns; the first time and warming up do not count."""
+"""Times are taken turn by turn; the first time and warming up do not count. The machine is told in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from potluck.bench.measure import in_turns, ratios
+from potluck.bench.measure import busy, describe, in_turns, in_words, ratios
 
 
 def test_ways_take_turns():
@@ -27,3 +27,15 @@ def test_ratios_are_taken_turn_by_turn():
     assert ratios([2.0, 6.0], [1.0, 2.0]) == [2.0, 3.0]
     with pytest.raises(ValueError, match="shorter"):
         ratios([1.0, 2.0], [1.0])
+
+
+def test_the_machine_is_told():
+    machine = describe()
+    assert machine["cores"] >= 1
+    assert f"{machine['cores']} cores" in in_words(machine)
+    assert in_words({"cpu": "C", "cores": 2, "gpu": "G", "torch": "2"}) == "C, 2 cores, G, torch 2"
+
+
+def test_a_busy_machine_is_told():
+    assert busy({"cores": 2, "load_before": 0.5}) is None
+    assert "load 0.6 on 2 cores" in str(busy({"cores": 2, "load_before": 0.6}))

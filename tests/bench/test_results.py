@@ -1,4 +1,4 @@
-"""Figures: the median, the range and the goal; as a table and as JSON."""
+"""Figures: the median, the range and the goal; as a table, as JSON, and beside those in the docs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 
 import pytest
 
-from potluck.bench.machine import busy, describe, in_words
 from potluck.bench.measure import Timing
-from potluck.bench.results import Figure, Results, readable
+from potluck.bench.results import Figure, Results, against, load_reference, make_reference, readable, standing
 from potluck.core.errors import DataError
 
 SLOW = Figure.timed("a round", Timing(9.0, (3.0, 1.0, 2.0)), "ms", scale=10, goal=15)
 FAST = Figure.of("a over b", [2.0, 4.0, 1.5], "×", "higher", goal=1.5)
+MACHINE = {"cpu": "C", "cores": 2, "torch": "2.13"}
+ROUND = Figure.of("a round", [2.0], "s")
+RATIO = Figure.of("a over b", [2.0], "×", "higher", goal=1.5)
 
 
 def test_a_figure_is_the_median_with_its_range():
@@ -49,13 +51,37 @@ def test_three_digits_count(value, text):
     assert readable(value) == text
 
 
-def test_the_machine_is_told():
-    machine = describe()
-    assert machine["cores"] >= 1
-    assert f"{machine['cores']} cores" in in_words(machine)
-    assert in_words({"cpu": "C", "cores": 2, "gpu": "G", "torch": "2"}) == "C, 2 cores, G, torch 2"
+def reference(**values):
+    figures = [Figure.of("a round", [values["round"]], "s"), Figure.of("a over b", [values["ratio"]], "×", "higher")]
+    return json.loads(make_reference([Results("bench", figures, machine=MACHINE)]))["figures"]
 
 
-def test_a_busy_machine_is_told():
-    assert busy({"cores": 2, "load_before": 0.5}) is None
-    assert "load 0.6 on 2 cores" in str(busy({"cores": 2, "load_before": 0.6}))
+def test_better_is_more_than_one_from_both_sides():
+    known = reference(round=6.0, ratio=1.0)
+    assert against(ROUND, known) == against(RATIO, known) + 1 == 3.0
+    assert known["a round"]["machine"] == "C, 2 cores, torch 2.13"
+
+
+def test_the_table_says_where_it_stands():
+    rows = standing([ROUND, RATIO], reference(round=1.0, ratio=2.1)).rows
+    assert [list(row) for row in rows] == [
+        ["a round", "2.00 s", "1.00 s", "2.00 × worse", ""],
+        ["a over b", "2.00 ×", "2.10 ×", "level", "≥ 1.50 met"],
+    ]
+
+
+def test_what_the_docs_do_not_tell_is_left_open():
+    assert against(ROUND, {}) is None
+    assert against(ROUND, {"a round": {"value": 1.0, "unit": "ms"}}) is None
+    assert list(standing([ROUND], {}).rows[0]) == ["a round", "2.00 s", "–", "", ""]
+
+
+def test_the_reference_comes_with_the_package():
+    for known in load_reference().values():
+        assert known["value"] > 0
+        assert known.keys() == {"value", "unit", "machine"}
+
+
+@pytest.mark.parametrize("times", [0.8, 1.0, 1.25])
+def test_a_quarter_is_level(times):
+    assert standing([ROUND], reference(round=2.0 * times, ratio=1.0)).rows[0][3] == "level"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 import torch
 
-from potluck.bench.rounds import federation, serial_and_auto
-from potluck.bench.scenarios import CNN, COFED, DIFFERENT, FEDIN, MLP, NOTHING
-from potluck.methods import Local
+from potluck.bench.scenarios import CNN, COFED, DIFFERENT, FEDIN, MLP, NOTHING, RESNET34, crowd, federation
+from potluck.methods import FedIN, Local, PerHeFed
 from potluck.models import build
+
+RESNET = RESNET34.replace(models=("resnet10",), count=2)
 
 
 def layers(model):
@@ -61,8 +63,19 @@ def test_doing_nothing_takes_one_step():
     assert not torch.equal(before["answer"], table.participants["p00000"].weights()["answer"])
 
 
-def test_rounds_are_compared():
-    figures = {figure.name: figure for figure in serial_and_auto(MLP.replace(count=2, samples=32), repeats=2, goal=1.5)}
-    assert list(figures) == ["MLP round, serial", "MLP round, auto", "MLP round, auto over serial"]
-    assert figures["MLP round, auto over serial"].goal == 1.5
-    assert all(figure.value > 0 and figure.repeats == 2 for figure in figures.values())
+@pytest.mark.parametrize(("method", "exchange"), [(PerHeFed(), "share"), (FedIN(), "update")])
+def test_a_few_stand_for_a_crowd(method, exchange):
+    many = crowd(RESNET, method, senders=5)
+    assert many.exchange == exchange
+    assert many.bytes == sum(payload.size for payload in many.senders.values()) > 10_000_000
+    replies = many.check_and_merge()
+    assert list(replies) == list(many.senders) == list(many.merge())
+    assert len({id(payload) for payload in many.senders.values()}) == RESNET.count
+
+
+def test_a_crowd_of_one_answer_merges_to_that_answer():
+    many = crowd(RESNET.replace(count=1), PerHeFed(), senders=3)
+    sent = next(iter(many.senders.values()))
+    for reply in many.merge().values():
+        for name, entry in reply.tensors.items():
+            torch.testing.assert_close(entry, sent[name])

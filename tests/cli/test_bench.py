@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from potluck.bench import reference, suite
-from potluck.bench.overhead import overhead
+from potluck.bench import results, suite
 from potluck.bench.results import Figure, Results
 from potluck.bench.scenarios import NOTHING
+from potluck.bench.suite import overhead
 from tests.cli.commands import potluck
 
 
@@ -17,12 +17,12 @@ from tests.cli.commands import potluck
 def quick(monkeypatch):
     """Parts that take no time."""
     monkeypatch.setattr(suite, "PARTS", {"mlp": lambda: [Figure.of("a round", [2.0], "s", goal=3.0)]})
-    monkeypatch.setattr(reference, "load_reference", dict)
+    monkeypatch.setattr(results, "load_reference", dict)
 
 
 def test_it_says_where_the_machine_stands(quick, monkeypatch):
     known = {"a round": {"value": 8.0, "unit": "s", "machine": "M"}}
-    monkeypatch.setattr(reference, "load_reference", lambda: known)
+    monkeypatch.setattr(results, "load_reference", lambda: known)
     out = potluck("bench", "--only", "mlp").stdout
     assert "cores" in out
     assert "a round 2.00 s 8.00 s 4.00 × better ≤ 3.00 met" in " ".join(out.split())
