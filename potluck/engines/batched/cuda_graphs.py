@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from potluck.engines.hardware import out_of_memory
 
 log = logging.getLogger(__name__)
 
-Inputs = dict[str, Tensor]
-StepFunction = Callable[[Inputs], Tensor]
+StepFunction = Callable[[Any], Tensor]
+"""A step. Its inputs are tensors in tuples, lists and dicts."""
 
 
 class Replayed:
@@ -27,8 +28,8 @@ class Replayed:
     and uses it wherever the graph is replayed, so that two at once would spoil each other's products.
     """
 
-    def __init__(self, step: StepFunction, inputs: Inputs, stream: Any, pool: Any, try_kernels: bool) -> None:
-        self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
+    def __init__(self, step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernels: bool) -> None:
+        self._inputs = tree_map(Tensor.clone, inputs)
         stream.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(stream), _kernels(try_kernels):
@@ -39,9 +40,9 @@ class Replayed:
         with _nothing_freed(), torch.cuda.graph(self._graph, pool=pool, stream=stream), _kernels(try_kernels):
             self._output = step(self._inputs)
 
-    def __call__(self, inputs: Inputs) -> Tensor:
-        for name, tensor in self._inputs.items():
-            tensor.copy_(inputs[name])
+    def __call__(self, inputs: Any) -> Tensor:
+        for tensor, new in zip(tree_leaves(self._inputs), tree_leaves(inputs), strict=True):
+            tensor.copy_(new)
         self._graph.replay()
         return self._output.clone()
 
@@ -69,7 +70,7 @@ def _nothing_freed() -> Iterator[None]:
             gc.enable()
 
 
-def replayed(step: StepFunction, inputs: Inputs, stream: Any, pool: Any, try_kernels: bool) -> Replayed | None:
+def replayed(step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernels: bool) -> Replayed | None:
     """The step as a graph, or None, with a word why, if it cannot be captured.
 
     To ``try_kernels`` takes longer than all the rest, and pays where very many networks are trained for very long.

@@ -5,13 +5,14 @@ A stack stays where it is: the next training writes into the same memory, so tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.requests import Job
@@ -23,11 +24,11 @@ from potluck.learners.schedule import batch_of
 Stack = dict[str, Tensor]
 """Tensors of many networks by name, one slice of the first dimension for each."""
 
-ROWS = "rows of the turn"
-"""Under which name a turn's rows are handed to a step."""
+Slots = list[tuple[Tensor, ...]]
+"""The tensors of each network of a stack."""
 
 
-class State(NamedTuple):
+class StackState(NamedTuple):
     """All that a step of a stack's networks reads; the first three are what it changes."""
 
     parameters: Stack
@@ -63,7 +64,7 @@ def networks(jobs: Sequence[Job]) -> list[Network]:
     return [job.learner for job in jobs if isinstance(job.learner, Network)]
 
 
-def room_for(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
+def empty_stack(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
     """A stack of tensors of these shapes, to be filled. On a GPU of zeros, since steps are captured before it is."""
     make = torch.zeros if device.type == "cuda" else torch.empty
     return {n: make(slots, *t.shape, dtype=t.dtype, device=device) for n, t in tensors.items()}
@@ -95,7 +96,7 @@ def on_host(stack: Stack, count: int) -> Stack:
 def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
     """All parameters and buffers of networks of one architecture."""
     each = [network.tensors() for network in members]
-    stack = room_for(each[0], len(each), device)
+    stack = empty_stack(each[0], len(each), device)
     fill(stack, each)
     return stack
 
@@ -115,7 +116,7 @@ def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Ten
 class StackedData:
     """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
 
-    def __init__(self, first: Job, room: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, first: Job, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
         self._drawn = first.plan.augment is not None or bool(first.fit.noise)
         self.by_turn = self._drawn or device.type == "cpu"
@@ -124,7 +125,7 @@ class StackedData:
         self._held: list[Tensor] = []
         if not self.by_turn:
             self._columns = {
-                name: torch.zeros(room, *column.shape[1:], dtype=column.dtype, device=device)
+                name: torch.zeros(capacity, *column.shape[1:], dtype=column.dtype, device=device)
                 for name, column in first.samples.columns.items()
             }
 
@@ -141,13 +142,13 @@ class StackedData:
             column[: len(together)].copy_(together)
         self._held = held
 
-    def inputs(self, turns: Sequence[Turn]) -> list[Stack]:
-        """What ``batch`` needs of each turn: the rows to look up, all brought over at once; nothing if made by turn."""
+    def rows(self, turns: Sequence[Turn]) -> list[Tensor]:
+        """Which of the samples on the device each turn looks at, all brought over at once; none if made by turn."""
         if self.by_turn or not turns:
-            return [{} for _ in turns]
+            return []
         flat = torch.cat([s.rows + self._first[m] for t in turns for m, s in zip(t.members, t.steps, strict=True)])
         cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
-        return [{ROWS: rows.view(turn.shape)} for rows, turn in zip(cut, turns, strict=True)]
+        return [rows.view(turn.shape) for rows, turn in zip(cut, turns, strict=True)]
 
     def draw(self, turn: Turn) -> Stack:
         """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
@@ -162,9 +163,11 @@ class StackedData:
                 torch.index_select(job.samples.columns[name], 0, step.rows, out=batch)
         return found
 
-    def batch(self, inputs: Stack) -> Stack:
-        """What the objectives see at one step, before the plan's transform."""
-        return inputs if self.by_turn else {name: column[inputs[ROWS]] for name, column in self._columns.items()}
+    def batch(self, samples: Stack | Tensor) -> Stack:
+        """What the objectives see at one step, before the plan's transform: what was drawn, or what is in the rows."""
+        if isinstance(samples, Tensor):
+            return {name: column[samples] for name, column in self._columns.items()}
+        return samples
 
 
 class StackedContext:
@@ -175,7 +178,9 @@ class StackedContext:
         self._stacks: list[Stack | None] = []
         self._bodies: list[nn.Module | None] = []
         for leaf in self._plain:
-            self._stacks.append(room_for(tensors, slots, device) if (tensors := _tensors(leaf)) is not None else None)
+            self._stacks.append(
+                empty_stack(tensors, slots, device) if (tensors := _tensors(leaf)) is not None else None
+            )
             self._bodies.append(skeleton(leaf, own).to(device) if isinstance(leaf, FrozenModel) else None)
         self._plain = [
             None if stack is not None else leaf for leaf, stack in zip(self._plain, self._stacks, strict=True)
@@ -210,3 +215,84 @@ def _tensors(leaf: Any) -> Mapping[str, Tensor] | None:
     if isinstance(leaf, FrozenModel):
         return leaf.weights
     return {"": leaf} if isinstance(leaf, Tensor) else None
+
+
+class SubStack:
+    """Some of a stack's networks in a small stack of their own, where they take their steps together.
+
+    Networks with unequal data do not all take part in every step. Those who do would have to be looked up in their
+    stack, and put back, at each. They move into a sub-stack instead, and stay as long as the same ones go on together.
+    """
+
+    def __init__(self, whole: StackState, slots: Slots, count: int) -> None:
+        self.state: StackState = tree_map(lambda stack: empty_like(stack, count), whole)
+        self.members: tuple[int, ...] = ()
+        """Who is here, while their slices of the whole stack are out of date."""
+        self._whole, self._mine = slots, slots_of(self.state)
+        self._changing = len(tree_leaves(whole[:3]))
+
+    def enter(self, members: tuple[int, ...]) -> None:
+        """Brings these networks in."""
+        self.members = members
+        copy_all(self._mine, [self._whole[member] for member in members])
+
+    def leave(self) -> None:
+        """Writes everyone's changes back."""
+        mine = self._mine[: len(self.members)]
+        copy_all(
+            [self._whole[member][: self._changing] for member in self.members],
+            [slot[: self._changing] for slot in mine],
+        )
+        self.members = ()
+
+
+class SubStacks:
+    """The sub-stacks of a stack, by how many networks they have room for.
+
+    ``kept``: each stays for good, with the graphs that were captured over it; otherwise there is one at a time.
+    """
+
+    def __init__(self, whole: StackState, kept: bool) -> None:
+        self._whole, self._kept = whole, kept
+        self._by_count: dict[int, SubStack] = {}
+
+    def of(self, count: int) -> SubStack:
+        """The sub-stack for so many."""
+        if count not in self._by_count:
+            if not self._kept:
+                self.dissolve()
+                self._by_count.clear()
+            self._by_count[count] = SubStack(self._whole, self._slots, count)
+        return self._by_count[count]
+
+    def gather(self, members: tuple[int, ...]) -> None:
+        """Has these networks together in their sub-stack."""
+        one = self.of(len(members))
+        if one.members != members:
+            self.dissolve({*members, *one.members})
+            one.enter(members)
+
+    def dissolve(self, members: Collection[int] | None = None) -> None:
+        """Has everyone leave, or the sub-stacks of these networks."""
+        for one in self._by_count.values():
+            if members is None or not set(members).isdisjoint(one.members):
+                one.leave()
+
+    def abandon(self) -> None:
+        """Leaves it at that: nobody's changes are wanted any more."""
+        for one in self._by_count.values():
+            one.members = ()
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return slots_of(self._whole)
+
+
+def empty_like(stack: Tensor, count: int) -> Tensor:
+    """A stack for so many of what a stack holds."""
+    return empty_stack({"": stack[0]}, count, stack.device)[""]
+
+
+def slots_of(state: StackState) -> Slots:
+    """A stack's tensors, network by network."""
+    return list(zip(*(stack.unbind() for stack in tree_leaves(state)), strict=True))

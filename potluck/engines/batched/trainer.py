@@ -17,8 +17,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
 from potluck.core.requests import Fitted, Job
-from potluck.engines.batched.cuda_graphs import Inputs, Replayed, replayed
-from potluck.engines.batched.groups import SubStacks
+from potluck.engines.batched.cuda_graphs import Replayed, replayed
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
 from potluck.engines.batched.kernels.factored_linear import (
     Call,
@@ -35,19 +34,17 @@ from potluck.engines.batched.stacking import (
     Stack,
     StackedContext,
     StackedData,
-    State,
+    StackState,
+    SubStacks,
     copy_all,
+    empty_stack,
     fill,
     networks,
     on_host,
-    room_for,
 )
 from potluck.engines.hardware import computing_in
 from potluck.learners.network import add_up, set_mode
 from potluck.learners.schedule import batch_schedule, epoch_means
-
-RATES = "rates of the turn"
-"""Under which name a turn's rates are handed to a step, beside the columns of its batch."""
 
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
@@ -61,11 +58,20 @@ class GraphKey(NamedTuple):
     abreast: bool
     """Whether its networks can be advanced as one."""
     full: bool
-    """Whether it is all networks that there is room for."""
+    """Whether as many networks take part as the stack can hold."""
+
+
+class StepInputs(NamedTuple):
+    """What a turn's step is told, on the device."""
+
+    rates: Tensor
+    """Each network's learning rate."""
+    samples: Stack | Tensor
+    """The batch; or, where the samples are on the device, the rows to look up."""
 
 
 class Training:
-    """Room for networks of one likeness to be trained in, again and again.
+    """A stack for networks of one architecture to be trained in, again and again.
 
     That is ``load``, ``steps`` to the end, ``fetch_losses``, ``finish``. Before ``finish`` nothing is written to the
     networks.
@@ -80,17 +86,17 @@ class Training:
         self.skeleton = copy.deepcopy(network.model).to(device)
         set_mode(self.skeleton, self.work.freeze_norm_stats)
         tensors = network.tensors()
-        parameters = room_for({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
+        parameters = empty_stack({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
         self.context = StackedContext(self.work.context, self.skeleton, capacity.networks, device)
-        self.state = State(
+        self.state = StackState(
             parameters=parameters,
-            buffers=room_for(tensors, capacity.networks, device),
+            buffers=empty_stack(tensors, capacity.networks, device),
             moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
             mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
             context=self.context.slices(),
         )
         self.data = StackedData(first, capacity.samples, self.dtype, device)
-        self._groups = SubStacks(self.state, kept=device.type == "cuda")
+        self._substacks = SubStacks(self.state, kept=device.type == "cuda")
         self._replays: dict[GraphKey, Replayed | None] = {}
         self._seen: Counter[GraphKey] = Counter()
         on_gpu = device.type == "cuda"
@@ -104,14 +110,14 @@ class Training:
     def load(self, jobs: Sequence[Job]) -> None:
         """Brings everything over: samples, weights, what optimizers remember, what was given."""
         self.jobs, members = jobs, networks(jobs)
-        self._groups.abandon()  # if the last training was broken off
+        self._substacks.abandon()  # if the last training was broken off
         fits = [job.fit for job in jobs]
         self.courses = [list(batch_schedule(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
         self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.capacity.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
         self.data.load(jobs)
-        self.inputs = self._inputs()
+        self._rates, self._rows = self._rates_of_turns(), self.data.rows(self.turns)
         self._capture()  # before the weights come, since it spoils them
         each = [network.tensors() for network in members]
         fill(self.state.parameters, each)
@@ -126,15 +132,15 @@ class Training:
         """Takes everyone's steps. Pauses after each turn, so that other trainings can take theirs beside it."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())
-        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+        for number, turn in enumerate(self.turns):
             with self._beside():
                 self._gather(turn)
                 key = self._graph_key(turn)
                 step = self._replays.get(key) or partial(self._step, key=key)
-                self.losses.append(step({**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs))
+                self.losses.append(step(self._inputs(number)))
             yield True
         with self._beside():
-            self._groups.dissolve()
+            self._substacks.dissolve()
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
@@ -158,21 +164,23 @@ class Training:
             for steps, rows in zip(self.courses, found, strict=True)
         ]
 
-    def _inputs(self) -> list[Inputs]:
-        """What each turn needs to be told, on the device: at which rates, and which samples."""
-        counts = [len(turn.members) for turn in self.turns]
+    def _rates_of_turns(self) -> Sequence[Tensor]:
+        """Each turn's learning rates, all brought to the device at once."""
         rates = [step.lr for turn in self.turns for step in turn.steps]
         lr = torch.tensor(rates, dtype=torch.float64, device=self.device)
-        rows = self.data.inputs(self.turns)
-        cut = zip(torch.split(lr, counts), rows, strict=True) if counts else ()
-        return [{RATES: rate, **more} for rate, more in cut]
+        return torch.split(lr, [len(turn.members) for turn in self.turns]) if rates else ()
+
+    def _inputs(self, number: int) -> StepInputs:
+        """What the step of a turn is told."""
+        drawn = self.data.by_turn
+        return StepInputs(self._rates[number], self.data.draw(self.turns[number]) if drawn else self._rows[number])
 
     def _gather(self, turn: Turn) -> None:
-        """Has the turn's networks where they can step together: all where they are, some in a group."""
+        """Has the turn's networks where they can step together: all where they are, some in a sub-stack."""
         if self._is_full(turn):
-            self._groups.dissolve()
+            self._substacks.dissolve()
         else:
-            self._groups.gather(turn.members)
+            self._substacks.gather(turn.members)
 
     def _is_full(self, turn: Turn) -> bool:
         return len(turn.members) == self.capacity.networks
@@ -182,12 +190,11 @@ class Training:
         self._seen.update(self._graph_key(turn) for turn in self.turns)
         if self._stream is None:
             return
-        for turn, inputs in zip(self.turns, self.inputs, strict=True):
+        for number, turn in enumerate(self.turns):
             key = self._graph_key(turn)
             if self._seen[key] >= OFTEN and key not in self._replays:
-                example = {**inputs, **self.data.draw(turn)} if self.data.by_turn else inputs
                 step = partial(self._step, key=key)
-                found = replayed(step, example, self._stream, self._pool, try_kernels=key.shape[0] > FEW)
+                found = replayed(step, self._inputs(number), self._stream, self._pool, try_kernels=key.shape[0] > FEW)
                 self._replays[key] = found
                 if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()
@@ -198,11 +205,10 @@ class Training:
     def _beside(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _step(self, inputs: Inputs, key: GraphKey) -> Tensor:
+    def _step(self, inputs: StepInputs, key: GraphKey) -> Tensor:
         """One step of some of the networks. Returns their losses."""
-        told = dict(inputs)
-        lr, batch = told.pop(RATES), self.data.batch(told)
-        state = self.state if key.full else self._groups.of(key.shape[0]).state
+        lr, batch = inputs.rates, self.data.batch(inputs.samples)
+        state = self.state if key.full else self._substacks.of(key.shape[0]).state
         with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
             try:
                 calls, found = self._all_gradients(key, state, batch)
@@ -215,7 +221,7 @@ class Training:
         assert isinstance(losses, Tensor)
         return losses
 
-    def _advance(self, state: State, gradients: Gradients, written: Stack, lr: Tensor, abreast: bool) -> None:
+    def _advance(self, state: StackState, gradients: Gradients, written: Stack, lr: Tensor, abreast: bool) -> None:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
         parameters, buffers, moments, mask, _ = state
         gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
@@ -225,7 +231,7 @@ class Training:
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _all_gradients(self, key: GraphKey, state: State, batch: Stack) -> tuple[tuple[Call, ...], Any]:
+    def _all_gradients(self, key: GraphKey, state: StackState, batch: Stack) -> tuple[tuple[Call, ...], Any]:
         """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
         calls = self._calls or ()
         zeros = [torch.zeros((), dtype=self.dtype).expand(*key.shape, *call.shape) for call in calls]
@@ -280,7 +286,7 @@ class Training:
             yield []
 
     def _remember(self, each: Sequence[dict[str, dict[str, Any]]]) -> None:
-        """What the optimizers know. Networks of one likeness all remember a parameter, or none does."""
+        """What the optimizers know. Networks of one architecture all remember a parameter, or none does."""
         for name, moments in self.state.moments.items():
             if name in each[0]:
                 fill(moments, [memory[name] for memory in each])

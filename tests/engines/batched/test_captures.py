@@ -10,8 +10,7 @@ import torch
 
 from potluck.engines import Serial
 from potluck.engines.batched import trainer as training
-from potluck.engines.batched.groups import SubStacks
-from potluck.engines.batched.stacking import Capacity
+from potluck.engines.batched.stacking import Capacity, SubStacks
 from potluck.engines.batched.trainer import Training
 from tests.engines.batched.test_cuda_graphs import jobs
 
@@ -49,9 +48,9 @@ def captured(monkeypatch):
     return made
 
 
-def with_graphs(made, room):
-    found = Training(made, room, CPU)
-    found._stream, found._groups = Stream(), SubStacks(found.state, kept=True)
+def with_graphs(made, capacity):
+    found = Training(made, capacity, CPU)
+    found._stream, found._substacks = Stream(), SubStacks(found.state, kept=True)
     return found
 
 
@@ -75,8 +74,8 @@ def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
 
 
 def test_later_trainings_use_the_same_graphs(captured):
-    room = Capacity(2, 200)
-    one = with_graphs(jobs(sizes=(44,)), room)
+    capacity = Capacity(2, 200)
+    one = with_graphs(jobs(sizes=(44,)), capacity)
     for _ in range(3):
         alone, together = jobs(sizes=(44,)), jobs(sizes=(44,))
         Serial(CPU).answer(alone)
