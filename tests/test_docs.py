@@ -353,7 +353,7 @@ def test_fedin():
     def combined(inner):
         gradients = [{"stages.w": torch.tensor([1.0, 1.0]), "head.w": torch.tensor([7.0])}]
         gradients += [{"stages.w": torch.tensor(inner), "head.w": torch.tensor([0.0])}]
-        found = exact(gradients, {"parts": {"intermediate": ["stages"]}})
+        found = exact(gradients, {"stages": {"intermediate": ["stages"]}})
         close(found["head.w"], [7.0])
         return found["stages.w"]
 

@@ -12,7 +12,8 @@ import types
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -29,21 +30,23 @@ class Architecture:
 
     Two are equal when the code of one, run on the weights of the other, is that other: the same submodules of the same
     classes, with equal plain attributes and tensors of equal shapes. An attribute that is not plain makes a module
-    like no other, which costs speed and never correctness.
+    like no other, which costs speed and never correctness. Equal ones are one object, as long as anybody holds it, so
+    that to compare two costs nothing however many networks there are.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self.layout: Layout = layout_of(module.state_dict())
-        self.structure: Hashable = _structure(module)
-        self._hash = hash(self.structure)
+    layout: Layout
+    structure: Hashable
+    _held: ClassVar[WeakValueDictionary[Hashable, Architecture]] = WeakValueDictionary()
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Architecture) and self._hash == other._hash and self.structure == other.structure
-
-    def __hash__(self) -> int:
-        return self._hash
+    def __new__(cls, module: nn.Module) -> Architecture:
+        layout, structure = layout_of(module.state_dict()), _structure(module)
+        key = (structure, tuple((name, *entry) for name, entry in layout.items()))
+        found = cls._held.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.layout, found.structure = layout, structure
+            cls._held[key] = found
+        return found
 
     def averages_with(self, other: Architecture) -> bool:
         """Whether the weights of both can be averaged entry by entry."""

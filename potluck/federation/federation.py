@@ -57,6 +57,7 @@ class Federation:
         keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
         max_concurrent: how many participants run together; None for as many as there is room for.
         storage: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
+        channel: the way that payloads take, with its limits; None for the default limits.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Federation:
         keep_optimizer: bool | None = None,
         max_concurrent: int | None = None,
         storage: str = "memory",
+        channel: Channel | None = None,
     ) -> None:
         if not isinstance(method, Method):
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
@@ -94,7 +96,7 @@ class Federation:
         self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
         self.storage = DiskStorage(self.engine.timing, max_concurrent) if storage == "disk" else None
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
-        self.channel = Channel()
+        self.channel = channel or Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, if any: kept with the settings of a run."""
@@ -109,6 +111,7 @@ class Federation:
             {name: p.weight for name, p in self.participants.items()},
             self._server_public(shown),
         )
+        self._exchanges = ExchangeLoop(method, self.server, self.engine, self.channel)
 
     def _admitted(
         self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
@@ -271,9 +274,7 @@ class Federation:
         """Runs one phase at the named participants."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        return ExchangeLoop(self.method, self.server, self.engine, self.channel).play(
-            phase, parties, self.keep_optimizer
-        )
+        return self._exchanges.play(phase, parties, self.keep_optimizer)
 
     def _rows(
         self, number: int, chosen: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]

@@ -176,8 +176,8 @@ class Table:
             engine=Flower(self.post, pick_device(file.device), rules, self.tell),
             participation=file.participation,
             keep_optimizer=file.keep_optimizer,
+            channel=Channel(self.limits),
         )
-        federation.channel = Channel(self.limits)
         federation.made_from = file.model_dump(mode="json", fallback=str, exclude={"tls"})
         return federation
 

@@ -244,8 +244,8 @@ def test_the_others_get_what_they_would_have_got_without_the_bad_one():
 
 
 def test_an_answer_over_the_limit_is_refused():
-    federation = Federation(nets(2), FD(), public=made_data(50, 7)[0])
-    federation.channel = potluck.Channel(potluck.Limits(bytes=500))
+    channel = potluck.Channel(potluck.Limits(bytes=500))
+    federation = Federation(nets(2), FD(), public=made_data(50, 7)[0], channel=channel)
     assert "the limit is 500" in federation.run(1).rows()[0]["refused"]
 
 
