@@ -23,13 +23,13 @@ from potluck.core.tasks import Metrics
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published
+from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
 from potluck.federation.round import ExchangeLoop, ParticipantTally, Phase
 from potluck.federation.server import Server
 from potluck.federation.storage import DiskStorage
 from potluck.runs.checkpoint import Fingerprint
-from potluck.runs.fingerprint import check_resumable, fingerprint, settings_of
 from potluck.runs.folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class Federation:
         """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
         for participant in self.participants.values():
             participant.check_keepable()
-        found = folder.begin(settings_of(self), identity)
+        found = folder.begin(settings_as_run(self), identity)
         if found is None:
             folder.history(0)
             folder.append(self.history.rows())

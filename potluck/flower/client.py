@@ -20,6 +20,7 @@ from potluck.core.samples import Samples, SharedData
 from potluck.core.tasks import Metrics
 from potluck.engines.base import Arrival, Engine
 from potluck.federation.admission import Admission
+from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.flower.client_store import Desk
@@ -43,7 +44,6 @@ from potluck.flower.protocol import (
     read_request,
 )
 from potluck.flower.public_data import Copies
-from potluck.runs.fingerprint import check_resumable, participant_fingerprint
 
 log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ KINDS = {"optimizer": remembering, "method": taught, "estimator": voting}
 
 CHILD = """
 import sys
-from tests.runs.test_identity import KINDS
+from tests.federation.test_fingerprint import KINDS
 KINDS[sys.argv[1]]().run(int(sys.argv[3]), run_dir=sys.argv[2], resume=True)
 """
 
@@ -80,7 +80,7 @@ def test_functions_are_known_again_in_another_process(kind, tmp_path):
 @pytest.mark.parametrize("optimizer", [lambda parameters, lr: nesterov(parameters, lr), made_inside()])
 def test_an_optimizer_that_remembers_and_has_no_name_is_not_resumed(optimizer, tmp_path):
     remembering(optimizer).run(1, run_dir=tmp_path)
-    expected = r"cannot be resumed: p0 trains with tests\.runs\.test_identity:.*<lambda>; p1 .* at the top level"
+    expected = r"cannot be resumed: p0 trains with tests\.federation.*:.*<lambda>; p1 .* at the top level"
     with pytest.raises(CheckpointError, match=expected):
         remembering(optimizer).run(2, run_dir=tmp_path, resume=True)
 
@@ -103,7 +103,7 @@ def test_an_optimizer_without_a_name_remembers_while_the_run_lasts(tmp_path):
 def test_a_method_set_with_what_has_no_name_is_not_resumed(tmp_path):
     taught(lambda input_shape, classes: server_model(input_shape, classes)).run(1, run_dir=tmp_path)
     with pytest.raises(
-        CheckpointError, match=r"cannot be resumed: MHAT is set with tests\.runs\.test_identity:.*<lambda>"
+        CheckpointError, match=r"cannot be resumed: MHAT is set with tests\.federation\.test_fingerprint:.*<lambda>"
     ):
         taught(lambda input_shape, classes: server_model(input_shape, classes)).run(2, run_dir=tmp_path, resume=True)
 

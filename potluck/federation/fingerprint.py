@@ -16,18 +16,18 @@ import torch
 from potluck.core.samples import Samples
 from potluck.core.settings import Settings
 from potluck.core.stable_names import readable_name, stable_name
+from potluck.federation.method import Method
+from potluck.federation.participant import Participant
 from potluck.learners.network import Network
 from potluck.runs.checkpoint import CheckpointError, Fingerprint
 
 if TYPE_CHECKING:
     from potluck.federation.federation import Federation
-    from potluck.federation.method import Method
-    from potluck.federation.participant import Participant
 
 LIBRARIES = ("potluck-fl", "torch", "numpy", "scikit-learn", "safetensors", "skops")
 
 
-def settings_of(federation: Federation) -> dict[str, Any]:
+def settings_as_run(federation: Federation) -> dict[str, Any]:
     """The settings as run."""
     return {
         "method": {"name": type(federation.method).__name__, **_plain(federation.method)},
@@ -48,7 +48,7 @@ def settings_of(federation: Federation) -> dict[str, Any]:
 
 def fingerprint(federation: Federation) -> Fingerprint:
     """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
-    settings = settings_of(federation)
+    settings = settings_as_run(federation)
     names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
     found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
