@@ -6,6 +6,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -61,10 +62,8 @@ def serve(
 
 def need_flower() -> None:
     """Says what to install where Flower is missing."""
-    try:
-        import flwr  # noqa: F401
-    except ImportError as error:
-        raise SettingsError(f"A real federation needs Flower: {how_to_install('flower')}") from error
+    if find_spec("flwr") is None:
+        raise SettingsError(f"A real federation needs Flower: {how_to_install('flower')}")
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from potluck.core.errors import DataError
 from potluck.core.learner import Learner
@@ -14,10 +16,21 @@ from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples
 from potluck.federation.participant import State
 from potluck.learners.network import Network
-from potluck.models import build
+from potluck.models import MODELS, build
 
 Answers = Iterator[tuple[str, Payload]]
 """The participants' answers, sender and payload, as they arrive: merge each and let it go."""
+
+
+def _there_is(model: str | Callable[..., Any]) -> str | Callable[..., Any]:
+    if isinstance(model, str):
+        MODELS[model]
+    return model
+
+
+ServerModel = Annotated[str | Callable[..., Any], AfterValidator(_there_is)]
+"""A method's setting: a model of the server's, from ``potluck.models``, as ``"package.module:callable"``, or a callable
+that makes one."""
 
 
 @dataclass(eq=False)
@@ -45,7 +58,7 @@ class Server:
         """How many public samples there are."""
         return 0 if self.public is None else len(self.public)
 
-    def learner(self, name: str, model: str | Callable[..., Any], classes: int) -> Network:
+    def learner(self, name: str, model: ServerModel, classes: int) -> Network:
         """A network of the server's own for the public data, built when first asked for."""
         if name not in self.learners:
             shape = tuple(self.public.x.shape[1:]) if self.public is not None else ()

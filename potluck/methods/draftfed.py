@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from potluck.channel.limits import Limits
 from potluck.core.errors import ModelError, PayloadError
 from potluck.core.labels import one_space
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
-from potluck.core.payload import LazyReplies, Payload
+from potluck.core.payload import MAX_BYTES, LazyReplies, Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Batch, Samples
@@ -224,5 +223,5 @@ class ShapesForm(Schema):
     def check(self, payload: Payload) -> None:
         super().check(payload)
         size = 4 * self.samples * int(payload["shapes"].long().prod(dim=1).sum())
-        if size > Limits().bytes:
-            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {Limits().bytes}")
+        if size > MAX_BYTES:
+            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {MAX_BYTES}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,9 +16,8 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Predict
 from potluck.core.samples import Batch, Samples
 from potluck.federation.method import ServerSteps, exchange
-from potluck.federation.server import Answers, Server
+from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.fd import FD, probabilities_schema
-from potluck.models import MODELS
 
 
 class MHAT(FD):
@@ -32,15 +30,8 @@ class MHAT(FD):
 
     first_epochs: int | None = Field(5, ge=0)
     epochs: int | None = Field(1, ge=0)
-    auxiliary: str | Callable[..., Any] = "mlp"
+    auxiliary: ServerModel = "mlp"
     server_plan: Plan = Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32)
-
-    @field_validator("auxiliary")
-    @classmethod
-    def _auxiliary_exists(cls, auxiliary: str | Callable[..., Any]) -> str | Callable[..., Any]:
-        if isinstance(auxiliary, str):
-            MODELS[auxiliary]
-        return auxiliary
 
     @field_validator("server_plan", mode="before")
     @classmethod

@@ -1,0 +1,109 @@
+"""Imports point one way. Who imports a thing knows it, in a function or for its types alone as much as anywhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "potluck"
+
+BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "core"}
+APPLICATION = {"recipes", "report", "methods", *BELOW_METHODS}
+
+KNOWS: dict[str, set[str]] = {
+    "core": set(),
+    "models": {"core"},
+    "data": {"core"},
+    "learners": {"core"},
+    "channel": {"learners", "core"},
+    "engines": {"channel", "learners", "core"},
+    "runs": {"core"},
+    "federation": {"engines", "runs", "channel", "learners", "models", "core"},
+    "methods": {"federation", "learners.structure", "core"},
+    "report": {"core"},
+    "recipes": {"methods", *BELOW_METHODS},
+    "flower": APPLICATION,
+    "demo": APPLICATION,
+    "bench": APPLICATION,
+    "cli": {"flower", "demo", "bench", *APPLICATION},
+}
+"""What each folder may import besides itself: folders, or modules of one. TYPE_CHECKING is no way round it: a folder
+that needs another's type depends on it, and a small protocol of its own says what it needs instead."""
+
+MAY_IMPORT_ALL = {"cli", "flower"}
+"""Folders that may import the package itself, ``import potluck``."""
+
+ONLY_IN = {"flwr": {"flower"}}
+"""Packages that one folder alone may import."""
+
+
+def imported(text: str) -> Iterator[str]:
+    """What a module imports, by full name, wherever the import stands."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def forbidden(folder: str, text: str) -> list[str]:
+    """What a module of that folder imports and may not."""
+    found = []
+    for name in imported(text):
+        package, _, inner = name.partition(".")
+        if package == "potluck":
+            known = any(inner == module or inner.startswith(f"{module}.") for module in {folder, *KNOWS[folder]})
+            of_all = inner.partition(".")[0] not in KNOWS  # of the package itself, which imports most folders
+            if folder not in MAY_IMPORT_ALL if of_all else not known:
+                found.append(name)
+        elif folder not in ONLY_IN.get(package, {folder}):
+            found.append(name)
+    return found
+
+
+def test_every_folder_has_its_place():
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == set(KNOWS)
+
+
+@pytest.mark.parametrize("folder", KNOWS)
+def test_arrows_point_one_way(folder):
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    wrong = {str(path.relative_to(ROOT)): forbidden(folder, path.read_text()) for path in files}
+    assert not {path: names for path, names in wrong.items() if names}
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("core", "from potluck.learners.network import Network"),
+        ("core", "def f():\n    import potluck.engines.base"),
+        ("runs", "if TYPE_CHECKING:\n    from potluck.federation.federation import Federation"),
+        ("engines", "from potluck.methods import Local"),
+        ("engines", "from potluck import methods"),
+        ("methods", "from potluck.engines import Serial"),
+        ("methods", "from potluck.learners.network import Network"),
+        ("federation", "import flwr.client"),
+        ("federation", "import potluck"),
+    ],
+)
+def test_an_arrow_that_points_the_wrong_way_is_seen(folder, text):
+    assert len(forbidden(folder, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("methods", "from potluck.learners.structure import convolutions"),
+        ("methods", "from potluck.methods.averaging import MaskedMean"),
+        ("recipes", "from potluck import models"),
+        ("cli", "from potluck import __version__"),
+        ("flower", "import flwr"),
+    ],
+)
+def test_an_arrow_that_points_down_is_fine(folder, text):
+    assert forbidden(folder, text) == []
