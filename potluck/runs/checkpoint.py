@@ -24,7 +24,10 @@ from potluck.runs.serialization import pack, read, save, unpack
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
+"""The number of the format that is written and read."""
+READERS = {2: "commit d526047, of version 0.1.0"}
+"""What reads a format that this version no longer reads."""
 SHARD = 32
 """How many entries of a mapping go into one file."""
 KEPT = 2
@@ -156,9 +159,16 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
         known, sums, number = manifest["federation"], manifest["sha256"], manifest["round"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise DamagedError(f"Checkpoint {path.name} has no readable manifest: {error}.") from error
-    if manifest.get("format") != FORMAT:
+    if (found := manifest.get("format")) != FORMAT:
+        reader = READERS.get(found) if isinstance(found, int) else None
         raise CheckpointError(
-            f"Checkpoint {path} has format {manifest.get('format')!r}; this version of Potluck reads {FORMAT}."
+            f"Checkpoint {path} has format {found!r}; this version of Potluck reads format {FORMAT} only. "
+            + (
+                f"Potluck at {reader}, reads format {found}: use it to "
+                if reader
+                else "Use the version that wrote it to "
+            )
+            + "finish the run, or start again in a new folder."
         )
     different = sorted(name for name in {*known, *fingerprint} if known.get(name) != fingerprint.get(name))
     if different:
