@@ -17,7 +17,7 @@ from potluck.core.history import readable_bytes
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.recipes import Recipe, read
-from potluck.recipes.builder import Table as Dealt
+from potluck.recipes.builder import FederationBuilder
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ def check(file: File, change: Change = None) -> None:
     file's own method does not fit.
     """
     recipe, console = read(file, change or []), messages()
-    with waiting("dealing the data, building the models", console):
-        table = recipe.table()
+    with waiting("dividing the data, building the models", console):
+        builder = recipe.builder()
     fits: dict[str, Traffic] = {}
     misfits: dict[str, tuple[str, ...]] = {}
     with warnings_on(console), progress(console) as bar:
         for name, kind in bar.track(_methods(recipe).items(), description="rehearsing"):
             try:
-                fits[name] = rehearse(table, recipe.build_method() if name == recipe.method.name else kind())
+                fits[name] = rehearse(builder, recipe.build_method() if name == recipe.method.name else kind())
             except PotluckError as error:
                 misfits[name] = reasons(error)
     show(recipe, fits, misfits)
@@ -57,9 +57,9 @@ def check(file: File, change: Change = None) -> None:
         raise typer.Exit(1)
 
 
-def rehearse(table: Dealt, method: Method) -> Traffic:
+def rehearse(builder: FederationBuilder, method: Method) -> Traffic:
     """Joins and plays two rounds without training. The second is what is usual."""
-    federation = table.federation(method, "dry-run")
+    federation = builder.federation(method, "dry-run")
     rows = [row for row in federation.run(2).rows() if row["round"] == 2]
     joined = federation.snapshot()["joined"]
     refused = {name: tally["refused"] for name, tally in joined.items()}

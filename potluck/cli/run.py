@@ -55,7 +55,7 @@ def run(
             recipe = read(file, changes, options)
             folder = out or Path("runs") / f"{file.stem}-{recipe.seed}"
             _check_folder(folder, resume, console)
-            with waiting("dealing the data, building the models", console):
+            with waiting("dividing the data, building the models", console):
                 federation = _seated(recipe, file)
             profiler = federation.profile() if profile else None
             before = _play(federation, recipe, folder, resume, console)

@@ -10,10 +10,14 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from potluck.core.errors import SettingsError, nearest
@@ -38,14 +42,45 @@ def _check_allowed(name: str) -> None:
         raise SettingsError(f"{name!r} is code that is not allowed to be imported here.")
 
 
+class UserModules(MetaPathFinder):
+    """Finds modules where users keep them: beside a run file, then in the working directory, wherever that is by then.
+
+    It comes before the places where Python looks, as a script's own folder does, and it stays, since a user's function
+    may import something only when it is called.
+    """
+
+    def __init__(self) -> None:
+        self.folders: list[str] = []
+
+    def look_in(self, folder: Path | None = None) -> None:
+        """Has modules looked for from now on, in this folder before all others."""
+        if folder is not None:
+            first = str(folder.resolve())
+            self.folders = [first, *(other for other in self.folders if other != first)]
+        if self not in sys.meta_path:
+            sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What Python asks; what lies inside a package is looked for in the package."""
+        found = None if path is not None else PathFinder.find_spec(fullname, [*self.folders, os.getcwd()])
+        if found is not None and found.loader is None and PathFinder.find_spec(fullname) is not None:
+            return None  # a folder that happens to have a package's name
+        return found
+
+
+USER_MODULES = UserModules()
+"""The one finder of this process."""
+
+
 def import_object(path: str) -> Any:
     """What ``"package.module:name"`` names. Modules in the working directory are found too."""
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:
         raise SettingsError(f"{path!r} does not name an object; expected 'package.module:name'.")
     _check_allowed(path)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    USER_MODULES.look_in()
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

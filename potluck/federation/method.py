@@ -26,17 +26,17 @@ ServerSteps = Generator[Work, Any, Replies]
 """A server's half that asks for work of its own (as MHAT's does)."""
 
 Contract = Callable[[Any, Server, str], Schema]
-ServerHalf = TypeVar("ServerHalf", bound=Callable[..., Replies | ServerSteps])
+ServerFunction = TypeVar("ServerFunction", bound=Callable[..., Replies | ServerSteps])
 
 
-def exchange(contract: Contract) -> Callable[[ServerHalf], ServerHalf]:
+def exchange(contract: Contract) -> Callable[[ServerFunction], ServerFunction]:
     """Marks the server's half of one exchange and says what answers must look like.
 
     ``contract(method, server, sender)`` gives the Schema an answer is checked against before the marked
     function sees it. An answer that does not fit is refused with its sender's name.
     """
 
-    def mark(function: ServerHalf) -> ServerHalf:
+    def mark(function: ServerFunction) -> ServerFunction:
         function.contract = contract  # type: ignore[attr-defined]
         return function
 

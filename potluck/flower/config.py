@@ -23,7 +23,7 @@ from potluck.methods import METHODS
 from potluck.recipes.recipe import PlanSettings, Whole
 from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed
 from potluck.recipes.run_file import read_as
-from potluck.recipes.validation import Origin, Part, refuse
+from potluck.recipes.validation import Origin, Section, refuse
 
 
 def _beside(path: str, info: ValidationInfo) -> str:
@@ -43,7 +43,7 @@ FilePath = Annotated[str, AfterValidator(_existing)]
 FolderPath = Annotated[str, AfterValidator(_beside)]
 
 
-class PublicFile(Part):
+class PublicFile(Section):
     """Where the public data are from. Both sides load them by themselves, or the server sends them."""
 
     model_config = ConfigDict(title="public")
@@ -69,7 +69,7 @@ def _checked(data: Any) -> SharedData:
     return shown
 
 
-class Seat(Part):
+class Seat(Section):
     """Who may take part: its name, how much its word counts, and the public half of its key."""
 
     model_config = ConfigDict(title="a participant")
@@ -79,7 +79,7 @@ class Seat(Part):
     key: FilePath | None = None
 
 
-class Tls(Part):
+class Tls(Section):
     """The server's certificate, its key, and the authority that signed it."""
 
     model_config = ConfigDict(title="tls")
@@ -89,7 +89,7 @@ class Tls(Part):
     authority: FilePath = Field(description="the certificate of the authority that signed it")
 
 
-class FederationFile(Part):
+class FederationFile(Section):
     """The server's file: the method, who may take part, how long to wait, where to listen."""
 
     model_config = ConfigDict(title="a federation file")
@@ -158,7 +158,7 @@ class FederationFile(Part):
         return self
 
 
-class ParticipantFile(Part):
+class ParticipantFile(Section):
     """A participant's own file. Nothing in it leaves the machine but what the method sends."""
 
     model_config = ConfigDict(title="a participant file")

@@ -1,4 +1,4 @@
-"""A recipe's data, dealt: who sits at the table, with what."""
+"""Builds what a recipe says: its data loaded and divided among participants, and federations of these."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Array = np.ndarray[Any, Any]
 Share = tuple[tuple[Array, Array], LabelSpace]
 
 
-class Table:
-    """A recipe's data, dealt: makes the same participants as often as asked."""
+class FederationBuilder:
+    """A recipe's data, loaded and divided: makes the same participants as often as asked."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -38,7 +38,7 @@ class Table:
         with recipe.at("data", "public"):
             self.public, rows = self._public()
         with recipe.at("data", "partition"):
-            self.shares = self._deal(rows)
+            self.shares = self._divided(rows)
         self._plans: dict[tuple[str, str], Plan] = {}
 
     def federation(self, method: Method, engine: str) -> Federation:
@@ -84,7 +84,7 @@ class Table:
                 yield participant
 
     def _chosen(self, position: int, participant: Participant, engine: str) -> Plan:
-        """The plan that a participant chooses by validation: once, however many federations it sits in."""
+        """The plan that a participant chooses by validation: once, however many federations it is in."""
         recipe, key = self.recipe, (participant.name, engine)
         if key not in self._plans:
             plans = recipe.build_plans(recipe.participants[position])
@@ -121,15 +121,16 @@ class Table:
         aside = split_public(source.x, source.y, public.take, seed)
         return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
 
-    def _deal(self, rows: Array | None) -> list[Share]:
+    def _divided(self, rows: Array | None) -> list[Share]:
         """Everybody's share of these rows, and label space."""
         count = sum(party.count for party in self.recipe.participants if party.data is None)
         if count == 0 or self.source is None:
             return []
         left, partition = self.source if rows is None else _only(self.source, rows), self.recipe.data.partition
-        dealt = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
+        divided = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
         return [
-            ((left.x[share], left.y[share]), labels) for share, labels in zip(dealt.indices, dealt.labels, strict=True)
+            ((left.x[share], left.y[share]), labels)
+            for share, labels in zip(divided.indices, divided.labels, strict=True)
         ]
 
 

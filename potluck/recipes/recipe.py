@@ -18,10 +18,10 @@ from potluck.federation.method import Method
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
 from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
-from potluck.recipes.validation import Origin, Part, refuse, wrong_in
+from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 if TYPE_CHECKING:
-    from potluck.recipes.builder import Table
+    from potluck.recipes.builder import FederationBuilder
 
 Whole = Annotated[int, Strict()]
 
@@ -49,7 +49,7 @@ PlanChoices = Annotated[dict[str, list[Any]], AfterValidator(_choosable)]
 """For some of a plan's settings, the values to choose from."""
 
 
-class Public(Part):
+class PublicSection(Section):
     """The public data: some training samples taken aside, another source's samples, or generated rows."""
 
     model_config = ConfigDict(title="data.public")
@@ -61,7 +61,7 @@ class Public(Part):
     count: Whole | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _one_way(self) -> Public:
+    def _one_way(self) -> PublicSection:
         ways = [name for name in ("take", "source", "generate") if getattr(self, name) is not None]
         if len(ways) != 1:
             raise ValueError(f"expected one of take, source and generate; got {' and '.join(ways) or 'none'}.")
@@ -72,17 +72,17 @@ class Public(Part):
         return self
 
 
-class Data(Part):
+class DataSection(Section):
     """Where samples come from and who holds which."""
 
     model_config = ConfigDict(title="data")
 
     source: SourceNamed | None = None
     partition: PartitionNamed = Named(name="iid")
-    public: Public | None = None
+    public: PublicSection | None = None
 
 
-class Party(Part):
+class ParticipantSection(Section):
     """One participant, or ``count`` of a kind. Its share of the data, or its own."""
 
     model_config = ConfigDict(title="a participant")
@@ -103,21 +103,23 @@ class Party(Part):
         return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(1, self.count + 1)]
 
     @model_validator(mode="after")
-    def _tuned_by_validation(self) -> Party:
+    def _tuned_by_validation(self) -> ParticipantSection:
         if self.tune and not self.validation:
             refuse([(("tune",), "there are no validation data to choose by; expected validation, such as 0.2.")])
         return self
 
 
-class Recipe(Part):
+class Recipe(Section):
     """A federation in settings: what a run file holds."""
 
     model_config = ConfigDict(title="a run file")
 
     rounds: Whole = Field(ge=0, description="how many in all")
     method: MethodNamed = Field(description="one of `potluck methods`, or 'package.module:name'")
-    participants: list[Party] = Field(min_length=1, description="who takes part, each in a table [[participants]]")
-    data: Data = Data()
+    participants: list[ParticipantSection] = Field(
+        min_length=1, description="who takes part, each in a table [[participants]]"
+    )
+    data: DataSection = DataSection()
     plan: PlanSettings = Field(default_factory=dict)
     seed: Whole = 0
     engine: str = "auto"
@@ -147,23 +149,23 @@ class Recipe(Part):
         method: Method = METHODS[self.method.name](**self.method.settings)
         return method
 
-    def build_plan(self, party: Party) -> Plan:
+    def build_plan(self, party: ParticipantSection) -> Plan:
         """A party's plan: what it sets itself, else what the recipe sets for all."""
         return Plan(**{**self.plan, **party.plan})
 
-    def build_plans(self, party: Party) -> list[Plan]:
+    def build_plans(self, party: ParticipantSection) -> list[Plan]:
         """The plans a party chooses from by validation; its plan alone, if there is nothing to tune."""
         return grid(self.build_plan(party), **party.tune)
 
-    def table(self) -> Table:
-        """The data loaded and dealt, the participants made."""
-        from potluck.recipes.builder import Table
+    def builder(self) -> FederationBuilder:
+        """The data loaded and divided: what makes federations, as many as asked."""
+        from potluck.recipes.builder import FederationBuilder
 
-        return Table(self)
+        return FederationBuilder(self)
 
     def federation(self, method: Method | None = None, engine: str | None = None) -> Federation:
         """The federation, ready to run; with another method or engine if one is given."""
-        return self.table().federation(method or self.build_method(), engine or self.engine)
+        return self.builder().federation(method or self.build_method(), engine or self.engine)
 
     @contextmanager
     def at(self, *place: str | int) -> Iterator[None]:
@@ -183,7 +185,7 @@ class Recipe(Part):
 
     @field_validator("participants")
     @classmethod
-    def _names_differ(cls, participants: list[Party]) -> list[Party]:
+    def _names_differ(cls, participants: list[ParticipantSection]) -> list[ParticipantSection]:
         seen: set[str] = set()
         for position, party in enumerate(participants):
             doubled = sorted(seen.intersection(party.names()))

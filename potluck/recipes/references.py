@@ -1,11 +1,14 @@
-"""What a run file finds by name: methods, models, sources, partitions, functions. Its settings stand beside the name.
+"""What a run file finds by name: methods, models, sources, partitions, functions; and users' modules beside the file.
 
-Settings are held against the signature of what is named when they are read, before anything is loaded or built.
+The settings of what is named stand beside the name. They are held against its signature when they are read, before
+anything is loaded or built.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,14 +17,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 from pydantic.errors import PydanticUserError
 
-from potluck.core.errors import PotluckError
-from potluck.core.registry import import_object, misfits
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.registry import USER_MODULES, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
 from potluck.data import PARTITIONS, SOURCES
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS
-from potluck.recipes.validation import Origin, Part, refuse, wrong_in
+from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 SUPPLIED = {
     "model": ("input_shape", "classes"),
@@ -29,8 +32,10 @@ SUPPLIED = {
 }
 """What a recipe gives to a model's or a partition's function itself: nothing to set in a file."""
 
+_PATH = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w.]*")
 
-class Named(Part):
+
+class Named(Section):
     """Something found by its name, with settings of its own beside it."""
 
     model_config = ConfigDict(title="a table of settings")
@@ -125,3 +130,27 @@ ModelNamed = Annotated[Named, AfterValidator(partial(_fits, MODELS.__getitem__, 
 SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
 PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]
 FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]
+
+
+def look_beside(folder: Path, content: Any) -> None:
+    """Has modules looked for in the folder first, then in the working directory, then where Python looks.
+
+    A module of the same name from another folder stays in use for as long as Python runs, so that one is an error.
+    """
+    USER_MODULES.look_in(folder)
+    for name in sorted({match[1] for text in _texts(content) if (match := _PATH.fullmatch(text))}):
+        ours = [path for path in (folder / f"{name}.py", folder / name / "__init__.py") if path.is_file()]
+        used = getattr(sys.modules.get(name), "__file__", None)
+        if ours and used and Path(used).resolve() != ours[0].resolve():
+            raise SettingsError(
+                f"{name!r} is in use from {used}, and {ours[0]} cannot take its place; rename it, "
+                f"or start Python again."
+            )
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict | list):
+        for item in content.values() if isinstance(content, dict) else content:
+            yield from _texts(item)

@@ -1,7 +1,11 @@
-"""Reads a recipe from a TOML file: every mistake is told with its line, what was expected and the nearest name."""
+"""Reads a recipe from a TOML file: every mistake is told with its line, what was expected and the nearest name.
+
+One setting of it may be changed on the command line, as ``--set key=value`` says.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +14,20 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from potluck.core.errors import SettingsError
+from potluck.core.errors import SettingsError, nearest
 from potluck.core.settings import Place, mistakes
-from potluck.recipes.beside import look_beside
-from potluck.recipes.changes import change
-from potluck.recipes.lines import line_numbers, line_of
 from potluck.recipes.recipe import Recipe
-from potluck.recipes.validation import Origin, Part
+from potluck.recipes.references import look_beside
+from potluck.recipes.validation import Origin, Section
 
-Kind = TypeVar("Kind", bound=Part)
+Kind = TypeVar("Kind", bound=Section)
+
+_TABLE = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
 
 
 @dataclass(frozen=True)
-class File(Origin):
+class RunFile(Origin):
     """A run file, and what was changed about it on the command line."""
 
     path: Path = Path()
@@ -68,7 +73,7 @@ def read_as(
         content[key] = value
         changed.append((key,))
     look_beside(path.parent, content)
-    file = File(path.parent.resolve(), path, content, line_numbers(text), tuple(changed))
+    file = RunFile(path.parent.resolve(), path, content, line_numbers(text), tuple(changed))
     try:
         return kind.model_validate(content, context=file)
     except ValidationError as error:
@@ -94,3 +99,84 @@ def _at(content: Any, place: Place) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return content
+
+
+def change(content: dict[str, Any], text: str) -> Place:
+    """Sets one key as if it stood in the file, and returns its place. A value is TOML; a bare word is text."""
+    key, equals, value = text.partition("=")
+    if not key.strip() or not equals:
+        raise SettingsError(f"{text!r} sets nothing; expected key=value, such as method.alpha=0.5.")
+    place: Place = ()
+    target: Any = content
+    *tables, last = key.strip().split(".")
+    for name in tables:
+        index = _index(target, name, text)
+        if isinstance(target, dict):
+            target.setdefault(name, {})
+        inner = target[index]
+        if isinstance(inner, str):
+            inner = target[index] = {"name": inner}  # `method = "x"` is short for `method = {name = "x"}`
+        if not isinstance(inner, dict | list):
+            raise SettingsError(f"{text!r}: {name!r} is {inner!r}, which has no keys to set.")
+        place, target = (*place, index), inner
+    index = _index(target, last, text)
+    target[index] = _value(value.strip())
+    return (*place, index)
+
+
+def _index(target: Any, name: str, text: str) -> Any:
+    """A key; or in a list a position, given as a number or as the name of what stands there."""
+    if not isinstance(target, list):
+        return name
+    named = {str(item["name"]): at for at, item in enumerate(target) if isinstance(item, dict) and "name" in item}
+    if name in named:
+        return named[name]
+    if name.isdigit() and int(name) < len(target):
+        return int(name)
+    raise SettingsError(
+        f"{text!r}: {name!r} is none of the {len(target)} in the list; expected a position from 0 to "
+        f"{len(target) - 1}" + (f", or a name.{nearest(name, named)}" if named else ".")
+    )
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def line_numbers(text: str) -> dict[Place, int]:
+    """Where each table and key of a TOML text stands."""
+    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _TABLE.match(line):
+            table = _names(match[2])
+            if match[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+            table = _in_lists(table, counts)
+            found.setdefault(table, number)
+        elif match := _KEY.match(line):
+            found.setdefault((*table, *_names(match[1])), number)
+    return found
+
+
+def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """The line of a setting, or of the nearest thing around it that the file holds."""
+    return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), None)
+
+
+def _names(dotted: str) -> Place:
+    return tuple(name.strip().strip("\"'") for name in dotted.split("."))
+
+
+def _in_lists(table: Place, counts: Mapping[Place, int]) -> Place:
+    """``participants.plan`` under the second ``[[participants]]`` is ``participants, 1, plan``."""
+    place: Place = ()
+    for end in range(1, len(table) + 1):
+        place = (*place, table[end - 1])
+        if table[:end] in counts:
+            place = (*place, counts[table[:end]])
+    return place

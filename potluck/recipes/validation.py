@@ -1,4 +1,4 @@
-"""A part of a recipe, where its settings come from, and how a mistake deep inside it keeps its place."""
+"""A section of a recipe, where its settings come from, and how a mistake deep inside it keeps its place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from potluck.core.errors import SettingsError
 from potluck.core.settings import Mistake, Place, mistakes
 
 
-class Part(BaseModel):
-    """A part of a recipe: checked with the whole, so that every mistake is told with its place."""
+class Section(BaseModel):
+    """A section of a recipe: checked with the whole, so that every mistake is told with its place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

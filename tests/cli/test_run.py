@@ -172,7 +172,7 @@ def test_ctrl_c_on_a_terminal_and_the_command_that_goes_on(here):
     os.close(terminal)
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert "dealing the data, building the models" in said
+    assert "dividing the data, building the models" in said
     assert "rounds" in said
     assert "Traceback" not in said
     told, command = said.strip().splitlines()[-2:]

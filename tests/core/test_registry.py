@@ -107,6 +107,28 @@ def test_a_module_beside_the_user_is_found(tmp_path, monkeypatch):
     assert import_object("beside_the_user:dish") == "stew"
 
 
+def test_what_a_users_function_imports_later_is_found_in_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "calls_later.py").write_text("def dish():\n    import later_helper\n    return later_helper.dish\n")
+    (tmp_path / "later_helper.py").write_text("dish = 'soup'\n")
+    before, finder = list(sys.path), registry.UserModules()
+    monkeypatch.setattr(registry, "USER_MODULES", finder)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    finder.look_in(tmp_path)
+    assert import_object("calls_later:dish")() == "soup"
+    assert sys.path == before
+
+
+def test_a_folder_of_a_packages_name_hides_no_package(tmp_path, monkeypatch):
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "mine_alone").mkdir()
+    finder = registry.UserModules()
+    finder.folders = [str(tmp_path)]
+    assert finder.find_spec("numpy", None) is None
+    found = finder.find_spec("mine_alone", None)
+    assert list(found.submodule_search_locations) == [str(tmp_path / "mine_alone")]
+    assert finder.find_spec("numpy.linalg", ["somewhere"]) is None
+
+
 def recipe(flour, water=2, salt=1):
     return flour, water, salt
 

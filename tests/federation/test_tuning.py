@@ -320,9 +320,9 @@ def test_a_table_chooses_once(tmp_path, monkeypatch):
         return choose_plan(participant, plans, **settings)
 
     monkeypatch.setattr(module, "choose_plan", noted)
-    table = read(written(tmp_path, ('method = "Local"', 'method = "Local"\ndevice = "cpu"'))).table()
+    builder = read(written(tmp_path, ('method = "Local"', 'method = "Local"\ndevice = "cpu"'))).builder()
     for method in (Local(), Local()):
-        table.federation(method, "serial")
+        builder.federation(method, "serial")
     settings = {"seed": 2, "engine": "serial", "device": "cpu"}
     assert asked == [("net1", 2, settings), ("net2", 2, settings)]
 

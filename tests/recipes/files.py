@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from potluck.core.registry import USER_MODULES
+
 SMALL = """\
 rounds = 2
 seed = 3
@@ -109,7 +111,7 @@ def write(folder: Path, text: str = SMALL, name: str = "small.toml") -> Path:
 def here(tmp_path, monkeypatch):
     """An empty working directory; what is imported from it is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(USER_MODULES, "folders", [])
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:

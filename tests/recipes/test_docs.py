@@ -11,8 +11,8 @@ import pytest
 
 from potluck import Plan
 from potluck.recipes import Recipe
-from potluck.recipes.beside import look_beside
-from potluck.recipes.recipe import Data, Party, Public
+from potluck.recipes.recipe import DataSection, ParticipantSection, PublicSection
+from potluck.recipes.references import look_beside
 from potluck.recipes.validation import Origin
 from tests.recipes.files import MODULE
 
@@ -22,8 +22,8 @@ BASE = {"rounds": 1, "method": "Local", "participants": [{"name": "a", "model": 
 
 
 def test_every_key_is_there():
-    for part in (Recipe, Data, Public, Party, Plan):
-        for key in part.model_fields:
+    for section in (Recipe, DataSection, PublicSection, ParticipantSection, Plan):
+        for key in section.model_fields:
             assert f"\n| `{key}` |" in PAGE, key
 
 

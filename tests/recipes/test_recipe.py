@@ -70,10 +70,12 @@ def test_labels_may_be_set(here):
 
 
 def test_every_row_is_held_once_and_public_rows_by_nobody(here):
-    table = read_text(here, SMALL).table()
-    held = [tuple(row) for (x, _), _ in table.shares for row in x.tolist()] + [tuple(r) for r in table.public.tolist()]
+    builder = read_text(here, SMALL).builder()
+    held = [tuple(row) for (x, _), _ in builder.shares for row in x.tolist()] + [
+        tuple(r) for r in builder.public.tolist()
+    ]
     assert len(held) == len(set(held)) == 150
-    assert len(table.public) == 40
+    assert len(builder.public) == 40
 
 
 @pytest.mark.parametrize(
@@ -121,13 +123,15 @@ def test_own_data_test_model_and_method(here):
 
 
 def test_own_source_and_partition(here):
-    table = read_text(here, SMALL, "data.source={name='mine:source', rows=80}", "data.partition=mine:halves").table()
-    assert [len(y) for (_, y), _ in table.shares] == [7, 7, 6]
+    builder = read_text(
+        here, SMALL, "data.source={name='mine:source', rows=80}", "data.partition=mine:halves"
+    ).builder()
+    assert [len(y) for (_, y), _ in builder.shares] == [7, 7, 6]
 
 
 def test_digits_are_shared_unless_the_file_says_otherwise(here):
     text = 'rounds = 1\nmethod = "Local"\n[[participants]]\nname = "lab"\nmodel = "mlp"\n'
-    assert read_text(here, text).table().source.name == "digits"
+    assert read_text(here, text).builder().source.name == "digits"
 
 
 def test_who_has_data_needs_no_source(here):

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.core.errors import SettingsError
 from potluck.recipes import read
-from potluck.recipes.lines import line_numbers
+from potluck.recipes.run_file import line_numbers
 from tests.recipes.files import MODULE, SMALL, write
 
 
@@ -299,7 +299,7 @@ def test_files_are_found_from_the_folder_of_the_run_file(here, source):
     text = text.replace("take = 40", f"source = {source}")
     recipe = read(write(here / "near", text))
     assert recipe.data.source.settings == recipe.data.public.source.settings == {"path": str(here / "near/set.npz")}
-    assert len(recipe.table().source.y) == 60
+    assert len(recipe.builder().source.y) == 60
     with pytest.raises(SettingsError, match=rf"line 9, data.source(.path)?: there is no file '{here}/far/set.npz'\."):
         read(write(here / "far", text))
     assert read(write(here, text.replace("set.npz", f"{here}/near/set.npz"))).data == recipe.data
