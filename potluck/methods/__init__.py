@@ -1,4 +1,4 @@
-"""Methods, one file each; the arithmetic that several share stands beside them."""
+"""Methods, one file each; the arithmetic that several share is in files named after it."""
 
 from __future__ import annotations
 

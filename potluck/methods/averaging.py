@@ -1,8 +1,8 @@
-"""The masked-window mean: one way to average tensors that only partly cover each other.
+"""The masked-window mean: it averages tensors that cover each other only in part.
 
-A contribution has a value, a weight, where in the whole it lies (a start or a tensor of positions for each dimension)
+A contribution has a value, a weight, its position in the whole (a start or a tensor of positions for each dimension)
 and perhaps a mask of what counts in it. At each position of the whole the result is Σ weight·value / Σ weight over the
-contributions that cover it; a position nobody covers keeps its old value.
+contributions that cover it; a position that none covers keeps its old value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 Place = Sequence[int | Tensor]
-"""For each dimension where a window begins, or, if it has gaps or wraps round, its positions, no two the same."""
+"""For each dimension where a window begins, or, if it has gaps or wraps round, its positions, all different."""
 
 BLOCK = 2**19
 """How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
@@ -25,7 +25,7 @@ GROUP = 4
 
 
 def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
-    """A window of that shape as an index: ``whole[window(at, shape)]`` is what lies in it."""
+    """A window of that shape as an index: ``whole[window(at, shape)]`` are its values."""
     starts = [_start(position) for position in at]
     spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(starts, shape, strict=True)]
     if sum(isinstance(span, Tensor) for span in spans) < 2:
@@ -35,11 +35,14 @@ def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
 
 
 class MaskedMean:
-    """A running mean over one tensor: contributions are merged as they come, at most a few of them wait.
+    """A running mean over one tensor: contributions are merged as they arrive, at most a few of them wait.
 
-    Sums are in float64, so that the order of the contributions makes no difference that shows. Weights are kept as
-    coarsely as the contributions allow: one for the whole, one for each row of a window that is alike in all rows, and
-    one for each position only where there are masks or positions in other dimensions than the first.
+    Sums are in float64, so that the order of the contributions makes no difference that shows. Weights are stored as
+    coarsely as the contributions allow: one for the whole, one for each row of a window that is the same in all rows,
+    and one for each position only where there are masks or positions in other dimensions than the first.
+
+    Args:
+        shape: the shape of the whole.
     """
 
     def __init__(self, shape: Sequence[int]) -> None:
@@ -51,7 +54,14 @@ class MaskedMean:
         self._each: Tensor | None = None
 
     def add(self, value: Tensor, weight: float = 1.0, at: Place | None = None, mask: Tensor | None = None) -> None:
-        """Merges one contribution."""
+        """Merges one contribution.
+
+        Args:
+            value: the values.
+            weight: how much they count; by default 1.
+            at: the position in the whole; by default its beginning.
+            mask: which of the values count; by default all.
+        """
         if self._sum is None:
             self._sum = torch.zeros(self._shape, dtype=torch.float64)
         place = [0] * value.ndim if at is None else [_start(position) for position in at]

@@ -1,6 +1,6 @@
 """CoFED (Cao et al., "Cross-Silo Heterogeneous Model Federated Multitask Learning"): co-training by votes.
 
-Participants may be anything that can fit and predict, and may tell different classes apart.
+Participants may be anything that can fit and predict, and may have different label spaces.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ CLOSE = 1e-9
 class CoFED(Method):
     """Section 4.1: train alone, label the public data, let the server vote, train on own and received data. Once.
 
-    ``alpha``: a class needs more than this share of the votes of those who know it (eq. 18). ``margin``: a participant
-    abstains where its two best probabilities differ by no more than this. ``update_batch_size`` and
-    ``update_epochs`` change the plan for the second training (section 5.2 uses batches of 1,000);
-    ``class_weighted`` lets rare classes count as much as common ones in it.
+    Args:
+        alpha: a public sample gets a class if more than this share of those who know the class vote for it (eq. 18);
+            by default 0.3.
+        margin: a participant abstains where its two best probabilities differ by no more than this; by default 0, so
+            that everybody votes on every sample.
+        update_batch_size: the batch size of the second training; by default 1000 (section 5.2), None for the plan's.
+        update_epochs: the epochs of the second training; by default None, for the plan's.
+        class_weighted: whether rare classes count as much as common ones in the second training; by default True.
     """
 
     needs = Needs(public="inputs", shared_labels=True)
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
-        "labels": "the labels it tells apart, once",
+        "labels": "its label space, once",
         "votes": "for each public sample the label that its model gives it, or none",
     }
     notes: ClassVar[Mapping[str, type]] = {"received": int, "weighted": bool}
@@ -67,7 +71,7 @@ class CoFED(Method):
 
     @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
-        """Notes who knows which classes (eq. 15 and 16)."""
+        """Stores who knows which classes (eq. 15 and 16)."""
         server.state.setdefault("labels", {}).update({sender: payload.facts["labels"] for sender, payload in answers})
         return Payload()
 
@@ -81,7 +85,7 @@ class CoFED(Method):
         )
     )
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Algorithm 1, with credibility weights (section 4.6), then each one's share of the result (eq. 19)."""
+        """Algorithm 1, with credibility weights (section 4.6), then for each participant the samples of its classes (eq. 19)."""
         spaces = {name: tuple(space) for name, space in server.state["labels"].items()}
         position = {label: index for index, label in enumerate(union(spaces.values()))}
         places = {space: torch.tensor([position[label] for label in space]) for space in spaces.values()}

@@ -1,4 +1,4 @@
-"""DraftFed (Liao et al., "A Draft-based Personalized Federated Learning Approach"): learn what others' layers see.
+"""DraftFed (Liao et al., "A Draft-based Personalized Federated Learning Approach"): learn from others' feature maps.
 
 Networks may be ResNets, DenseNets or plain CNNs, of any depth and width, in one federation.
 """
@@ -33,27 +33,38 @@ from potluck.methods.feature_alignment import aligned, maps
 LOGITS, WHOLE = "logits", ""
 """The last draft's name, and the path at which a network's own output is tapped."""
 LONGEST = 2**16
-"""The greatest length of a draft in any dimension that a participant may claim."""
+"""The greatest length that a draft may have in any dimension."""
 
 Depth = Annotated[int, Field(ge=1, le=2**16)]
 """How many convolutions a network has."""
 
 
 class DraftFed(Method):
-    """Algorithm 1: show drafts of the shared inputs, learn the mean of all drafts, then learn one's own data.
+    """Algorithm 1: send drafts of the common inputs, learn the mean of all drafts, then learn one's own data.
 
-    A participant has three drafts (eq. 2): what its first convolution, its last one and the whole network put out, in
-    evaluation mode; where a BatchNorm reads just that convolution, what the BatchNorm puts out. ``lambda1`` to
-    ``lambda3`` weigh their losses (eq. 3); 0 leaves one out, and what no loss uses is not sent. The shared inputs are
-    ``samples`` of the public ones, drawn once; labels on them are never used, and they are not augmented.
-    ``draft_epochs``, ``draft_batch_size`` and ``draft_lr`` change the plan for learning drafts. ``pad_norm``: a channel
-    that some do not have is divided by all contributors (eq. 8), or by those who have it. ``count_shortcuts``: shortcut
-    convolutions count in a network's depth. ``frozen_norms``: BatchNorm keeps the statistics of one's own data.
+    A participant has three drafts (eq. 2): the outputs of its first convolution, of its last one and of the whole
+    network, in evaluation mode; where a BatchNorm reads only that convolution, the output of the BatchNorm. The common
+    inputs are some of the public ones, drawn once; labels on them are never used, and they are not augmented.
+
+    Args:
+        lambda1: weight of the loss on the first convolution's draft (eq. 3); by default 1. With 0 the draft is left
+            out, and what no loss uses is not sent.
+        lambda2: the same for the last convolution's draft; by default 1.
+        lambda3: the same for the logits; by default 1.
+        samples: how many public inputs the drafts are of; by default 512.
+        draft_epochs: epochs of learning the drafts; by default None, for the plan's.
+        draft_batch_size: batch size of learning the drafts; by default None, for the plan's.
+        draft_lr: learning rate of learning the drafts; by default None, for the plan's.
+        pad_norm: a channel that some networks do not have is divided by the number of all contributors ("n", eq. 8),
+            or of those that have it ("count"); by default "n".
+        count_shortcuts: whether convolutions in shortcuts count in a network's depth; by default False.
+        frozen_norms: whether BatchNorm keeps the statistics of one's own data while drafts are learned; by default
+            True.
     """
 
     needs = Needs(torch_module=True, convolutions=True, public="inputs", one_label_space=True)
     sends: ClassVar[Mapping[str, str]] = {
-        "depths": "how many convolutions its network has, and the labels it tells apart, once",
+        "depths": "how many convolutions its network has, and its label space, once",
         "shapes": "the shapes of what some of its convolutions put out, once",
         "drafts": "what some of its convolutions, and the whole network, put out on some public samples",
     }
@@ -109,7 +120,7 @@ class DraftFed(Method):
         return None
 
     def _drafts(self, me: Participant, places: dict[str, str]) -> Generator[Request, Any, dict[str, Tensor]]:
-        """What one's layers make of the shared inputs."""
+        """The outputs of one's layers on the common inputs."""
         taken = yield Tap(self._shared(me), at=list(places.values()))
         return {name: maps(taken[place]).float() for name, place in places.items()}
 
@@ -126,14 +137,14 @@ class DraftFed(Method):
         return {name: weight for name, weight in weights.items() if weight > 0}
 
     def _shown(self, depth: int, depths: Iterable[int]) -> list[int]:
-        """Eq. 5: the convolutions one shows: the first, and wherever someone no deeper has its last."""
+        """Eq. 5: the convolutions whose drafts are sent: the first, and wherever a network no deeper has its last."""
         first = [1] if self.lambda1 else []
         lasts = [other for other in depths if other <= depth] if self.lambda2 else []
         return sorted({*first, *lasts})
 
     @exchange(lambda self, server, sender: Schema(facts={"depth": Depth, "labels": list[str | int]}))
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Tells each which convolutions to show, once it is known how deep everyone is."""
+        """Replies to each which convolutions to send drafts of, once all depths are known."""
         told = {sender: payload.facts for sender, payload in answers}
         labels = one_space({sender: facts["labels"] for sender, facts in told.items()})
         depths = {sender: facts["depth"] for sender, facts in told.items()}
@@ -147,7 +158,7 @@ class DraftFed(Method):
 
     @exchange(_shapes_schema)
     def shapes(self, server: Server, answers: Answers) -> Payload:
-        """Notes the shape of everything that each will show."""
+        """Stores the shapes of all drafts that each will send."""
         shapes: dict[str, dict[str, list[int]]] = {}
         for sender, payload in answers:
             names = [conv(number) for number in server.state["shown"][sender]]
@@ -163,7 +174,7 @@ class DraftFed(Method):
         )
     )
     def drafts(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Each one's targets (eq. 4, 6 and 8): the mean of all who show that layer, in its own shape.
+        """Each one's targets (eq. 4, 6 and 8): the mean over all who send that layer's draft, in its own shape.
 
         All have a first convolution; to a last one contribute those who are as deep or deeper. Participants that want
         the same layer in the same shape share one running mean.
@@ -188,7 +199,7 @@ class DraftFed(Method):
 
 
 def conv(number: int) -> str:
-    """What the draft of a network's number-th convolution is called."""
+    """The name of the draft of a network's number-th convolution."""
     return f"conv{number}"
 
 
@@ -216,7 +227,7 @@ def draft_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
 
 @dataclass(frozen=True)
 class ShapesForm(Schema):
-    """Shapes of drafts that the server may make room for: with that many samples they fit into a payload."""
+    """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload."""
 
     samples: int = 1
 

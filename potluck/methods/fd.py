@@ -1,6 +1,6 @@
-"""FD, federated distillation: participants teach each other by their answers on public data.
+"""FD, federated distillation: participants learn from each other's predictions on public data.
 
-As MHAT compares with it (Hu et al., 2021, section 2.3): the server's answer is the uniform mean of all.
+As MHAT compares with it (Hu et al., 2021, section 2.3): the server replies with the uniform mean of all.
 """
 
 from __future__ import annotations
@@ -30,16 +30,20 @@ def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
 class FD(Method):
     """Train on own data ∪ public data ∪ (public inputs, the server's soft labels); upload one's own soft labels.
 
-    ``temperature``: soft labels are softmax(z/T) on all sides (eq. 2). ``first_epochs`` and ``epochs``: in the first
-    round and later; ``distill_lr``: the learning rate once there are soft labels. None leaves them to each
-    participant's plan. Public data without labels drops the hard-label term.
+    Public data without labels drops the hard-label term.
+
+    Args:
+        temperature: T; soft labels are softmax(z/T) at the participants and at the server (eq. 2); by default 5.
+        first_epochs: epochs in the first round; by default None, for the plan's.
+        epochs: epochs in later rounds; by default None, for the plan's.
+        distill_lr: the learning rate once there are soft labels; by default None, for the plan's.
     """
 
     needs = Needs(torch_module=True, public="inputs", one_label_space=True)
 
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
-        "labels": "the labels it tells apart, once",
+        "labels": "its label space, once",
         "probabilities": "for each public sample the probability that its model gives to each label",
     }
 
@@ -61,7 +65,7 @@ class FD(Method):
         return None
 
     def training(self, me: Participant, public: Samples) -> Fit:
-        """Own data, public data as far as they have labels, and what the server last said of them."""
+        """Own data, public data as far as they have labels, and the server's last soft labels of them."""
         soft = me.state.get("soft")
         sets = [me.data.with_targets(soft=torch.zeros(len(me.data), len(me.labels)))]
         if public.labelled:
@@ -78,7 +82,7 @@ class FD(Method):
 
     @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
     def labels(self, server: Server, answers: Answers) -> Payload:
-        """Makes sure that all mean the same by a column of probabilities."""
+        """Makes sure that all have the same label space, so that columns of probabilities agree."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}
         known = {"the federation": server.state["labels"]} if "labels" in server.state else {}
         server.state["labels"] = one_space({**told, **known})
@@ -86,7 +90,7 @@ class FD(Method):
 
     @exchange(probabilities_schema)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
-        """Eq. 3: the mean of all answers, each counting the same."""
+        """Eq. 3: the uniform mean of all answers."""
         count, total = 0, torch.zeros((), dtype=torch.float64)
         for _, payload in answers:
             count, total = count + 1, total + payload["probabilities"]

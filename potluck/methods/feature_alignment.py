@@ -1,4 +1,4 @@
-"""Drafts: what a network's layers make of inputs that all share, brought into one shape so that a mean can be taken."""
+"""Drafts: outputs of a network's layers on common inputs, brought into one shape so that a mean can be taken."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ def maps(draft: Tensor) -> Tensor:
 def aligned(draft: Tensor, shape: Sequence[int], pad: bool = True) -> Tensor:
     """A draft in the shape of another's (DraftFed, eq. 7). Logits stay as they are.
 
-    Height and width are averaged down or interpolated up, each on its own. Channels too many are cut off; those
-    missing are zeros, or with ``pad=False`` stay missing.
+    Height and width are averaged down or interpolated up, each on its own. Channels too many are cut off.
+
+    Args:
+        draft: the draft, as ``maps`` gives it.
+        shape: channels, height and width of the result.
+        pad: whether missing channels are filled with zeros (the default), or stay missing.
     """
     if draft.ndim == 2:
         return draft

@@ -15,10 +15,15 @@ from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 
 
 class FedAvg(WeightSharing):
-    """Algorithm 1: everyone trains the global model on its own data; the server takes the mean.
+    """Algorithm 1: every participant trains the global model on its own data; the server takes the mean.
 
-    With ``aggregation="layerwise"`` it serves models of different depth, as FedIN's paper compares with it.
     Optimizers start anew each round. A participant that sat out fetches the global model first.
+
+    Args:
+        aggregation: as in ``WeightSharing``; by default "whole". With "layerwise" networks may differ in depth, as
+            FedIN's paper compares with it.
+        weighting: as in ``WeightSharing``; by default "samples".
+        batchnorm: as in ``WeightSharing``; by default "average".
     """
 
     needs = Needs(torch_module=True, same_architecture=True, one_label_space=True)
@@ -39,7 +44,7 @@ class FedAvg(WeightSharing):
         return None
 
     def training(self, me: Participant) -> Fit:
-        """The local training: what most of FedAvg's relatives change."""
+        """The local training: what most methods derived from FedAvg change."""
         return Fit()
 
     @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))

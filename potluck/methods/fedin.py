@@ -1,7 +1,7 @@
 """FedIN ("Federated Intermediate Layers Learning for Model Heterogeneity"): learn from the others' inner features.
 
-A model is extractor → intermediate layers → classifier; participants exchange weights, and pairs of what goes into and
-comes out of the intermediate layers.
+A model is extractor → intermediate layers → classifier; participants exchange weights, and pairs of inputs and outputs
+of the intermediate layers.
 """
 
 from __future__ import annotations
@@ -34,22 +34,31 @@ Shapes = Annotated[list[list[Annotated[int, Field(ge=1, lt=2**31)]]], Field(min_
 
 
 class FedIN(WeightSharing):
-    """Section 4: local training and IN training at every step, then one batch of pairs goes up with the weights.
+    """Section 4: local training and IN training at every step, then one batch of pairs is sent with the weights.
 
-    ``alleviation``: what becomes of the two gradients: "simplified" (eq. 13), "exact" (eq. 12) or "none" (their sum).
-    ``proximal``: μ/2 of eq. 3; it multiplies a sum over all weights, so one value weighs more the wider networks are.
-    ``intermediate``: whether there is IN training at all. ``noise``: in units of the features' deviation (section 4.3;
-    0.8 for the paper's +Noise). ``pairs``: how many go up and come down a round.
-    ``statistics``: what BatchNorm's running statistics are taken from: local batches and the received pairs, as they
-    are when both simply pass through the network, or local batches alone (the paper does not say).
     Table 2b's ablations are ``intermediate=False``, ``proximal=0`` and ``alleviation="none"``.
+
+    Args:
+        alleviation: how the two gradients are combined: "simplified" (eq. 13, the default), "exact" (eq. 12) or "none"
+            (their sum).
+        proximal: μ/2 of eq. 3; by default 0.05. It multiplies a sum over all weights, so that one value weighs more the
+            wider networks are.
+        intermediate: whether there is IN training at all; by default True.
+        noise: noise on the features, in units of their deviation (section 4.3; 0.8 for the paper's +Noise); by default
+            0, for none.
+        pairs: how many pairs a participant sends and receives in a round; by default 16.
+        statistics: what BatchNorm's running statistics are taken from: "local and received" (the default), as when both
+            simply pass through the network, or "local" batches alone (the paper does not say).
+        aggregation: as in ``WeightSharing``; by default "layerwise" (section 4.4).
+        weighting: as in ``WeightSharing``; by default "uniform".
+        batchnorm: as in ``WeightSharing``; by default "average".
     """
 
     needs = Needs(torch_module=True, stages=True, one_label_space=True)
     sends: ClassVar[Mapping[str, str]] = {
         **WeightSharing.sends,
-        "shapes": "the shapes of what enters and leaves its intermediate layers, once",
-        "update": "every weight of its trained model, and what enters and leaves its intermediate layers on a few of "
+        "shapes": "the shapes of the inputs and outputs of its intermediate layers, once",
+        "update": "every weight of its trained model, and the inputs and outputs of its intermediate layers on a few of "
         "its own samples",
     }
 
@@ -116,7 +125,7 @@ class FedIN(WeightSharing):
         return {IN: inner.float(), OUT: outer.float()}
 
     def take(self, me: Participant, reply: Payload) -> None:
-        """Loads the weights, and keeps the pairs for the next round."""
+        """Loads the weights, and stores the pairs for the next round."""
         me.load({name: entry for name, entry in reply.tensors.items() if name not in (IN, OUT)})
         if IN in reply.tensors:
             dtype = me.network.dtype
@@ -124,7 +133,7 @@ class FedIN(WeightSharing):
 
     @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}))
     def shapes(self, server: Server, answers: Answers) -> Payload:
-        """Notes what shape each one's features have; only those of one shape learn from each other's."""
+        """Stores the shape of each one's features; only those of one shape learn from each other's."""
         server.state.setdefault("shapes", {}).update({sender: payload.facts["shapes"] for sender, payload in answers})
         server.state.setdefault("pairs", {})
         return Payload()
@@ -133,7 +142,7 @@ class FedIN(WeightSharing):
         lambda self, server, sender: schema_of(server.state["layouts"][sender], more=self.pair_schema(server, sender))
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Section 4.4's mean of the weights, and one batch drawn from all pairs that came up."""
+        """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
         merge, drawn, senders = Merge(self, server), Drawn(self.pairs), []
         for sender, payload in answers:
             merge.add(sender, payload.tensors)
@@ -157,7 +166,11 @@ class FedIN(WeightSharing):
 
 
 class Drawn:
-    """Draws a few pairs from all that come, each equally likely, in whatever order they come."""
+    """Draws a few pairs from all that are sent, each equally likely, whatever the order in which they arrive.
+
+    Args:
+        count: how many pairs of one shape are drawn.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -178,7 +191,7 @@ class Drawn:
 
 
 def local(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """Eq. 3: cross-entropy, and how far the weights have gone from those received."""
+    """Eq. 3: cross-entropy, and the squared distance of the weights from those received."""
     stages = context["stages"]
     if context["noise"]:
         inner = model.part(stages["extractor"], batch["x"])
@@ -193,7 +206,7 @@ def local(model: ModelView, batch: Batch, context: Context) -> Tensor:
 
 
 def intermediate(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """Eq. 7: what the intermediate layers make of the received inputs should be the received outputs."""
+    """Eq. 7: the intermediate layers should turn the received inputs into the received outputs."""
     found = model.part(context["stages"]["intermediate"], context["s_in"], running=context["received counts"])
     return F.mse_loss(found, context["s_out"])
 
@@ -211,7 +224,7 @@ def exact(gradients: list[Gradients], context: Context) -> Gradients:
 
 
 def _aligned(theirs: Tensor, own: Tensor) -> Tensor:
-    """The nearest to G_IN that does not point against G_local."""
+    """The gradient nearest to G_IN that does not point against G_local."""
     a, b = (own * own).sum(), (own * theirs).sum()
     return theirs - (b.clamp(max=0) / a.clamp(min=torch.finfo(a.dtype).tiny)) * own
 

@@ -1,4 +1,4 @@
-"""Local: everyone trains alone. The row that every comparison needs."""
+"""Local: every participant trains alone. The row that every comparison needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MHAT (Hu et al., 2021): the server trains a model of its own to put the participants' answers together."""
+"""MHAT (Hu et al., 2021): the server trains a model of its own to merge the participants' predictions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ from potluck.methods.fd import FD, probabilities_schema
 class MHAT(FD):
     """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
 
-    ``auxiliary``: the server's model, from ``potluck.models`` or ``"package.module:callable"``; it is kept and trained
-    on in every round. ``server_plan``: how. The defaults are section 4.2's: E1 = 5 in the first round, E3 = 1 later,
-    E2 = 5 at the server, T = 5. Its β = 0.5 for plain SGD is ``distill_lr``, left to each participant by default.
+    The defaults are section 4.2's: E1 = 5, E3 = 1, E2 = 5, T = 5.
+
+    Args:
+        temperature: T, as in ``FD`` (eq. 2); by default 5.
+        first_epochs: E1, epochs in the first round; by default 5, None for the plan's.
+        epochs: E3, epochs in later rounds; by default 1, None for the plan's.
+        distill_lr: the learning rate once there are soft labels; the paper's β = 0.5 for plain SGD. By default None,
+            for the plan's.
+        auxiliary: the server's model, from ``potluck.models``, as ``"package.module:callable"``, or a callable that
+            makes one; it is trained further in every round. By default "mlp".
+        server_plan: how the server trains it; by default SGD with a rate of 0.1 in batches of 32, for E2 = 5 epochs. A
+            dict changes some of these settings.
     """
 
     first_epochs: int | None = Field(5, ge=0)
@@ -45,9 +54,9 @@ class MHAT(FD):
         public = server.public
         assert public is not None
         learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
-        # By name: the order in which answers come must not decide which samples meet in a batch.
+        # By name: the order in which answers arrive must not decide which samples are in one batch.
         told = sorted(answers, key=lambda answer: answer[0])
-        # X is the same in all of them: unless a plan changes each batch, samples say where in X they stand.
+        # X is the same in all of them: unless the plan augments, a sample is its index in X.
         plan, copied = self.server_plan, self.server_plan.augment is not None
         x = public.x if copied else torch.arange(len(public))
         sets = [Samples({"x": x, "soft": payload["probabilities"]}) for _, payload in told]
@@ -67,7 +76,7 @@ class MHAT(FD):
 
 
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """``hard_and_soft`` of public samples that are known by their place."""
+    """``hard_and_soft`` of public samples given by their index."""
     dtype = next(iter(model.parameters.values())).dtype
     x = context["plan"].inputs(context["public"][batch["x"]], dtype)
     return hard_and_soft(model, {**batch, "x": x}, context)

@@ -1,6 +1,6 @@
 """PerHeFed (Ma, Liao et al., 2022): participants share some filters of some convolutions, whatever their networks.
 
-Of a convolution its weights travel, as filters × channels × height × width (width 1 if it has one dimension).
+Of a convolution its weights are sent, as filters × channels × height × width (width 1 if it has one dimension).
 """
 
 from __future__ import annotations
@@ -25,23 +25,28 @@ from potluck.learners.structure import convolutions
 from potluck.methods.averaging import MaskedMean, window
 
 LARGEST = 2**28
-"""How many values the global model may have: nobody can make the server hold more."""
+"""How many values the global model may have: no participant can make the server allocate more."""
 
 Ratio = Annotated[float, Field(gt=0, le=1)]
 Numbers = list[Annotated[int, Field(ge=0)]]
 Relation = dict[str, Any]
-"""``dtype``, and for each ``layers`` entry which filters of the global layer it updates and the shape it travels in."""
+"""``dtype``, and for each ``layers`` entry which filters of the global layer it updates and the shape that is sent."""
 
 
 class PerHeFed(Method):
     """Section 3.1: train, upload the shared sub-model, take the global values exactly where one shared.
 
-    ``inter``, ``intra``: the shares of layers, and of filters in each, that are drawn once, at joining (section 4.1).
-    ``choices``: what a participant decides for itself instead, as name → layer → its shared filters, by number or as
-    a share to draw. Only the participant's half acts on it, so each may know just its own, or override ``choose``.
-    ``offsets``: which filter of the global layer one's first filter maps to (section 3.2.2): the first, any that
-    leaves room, drawn once, or name → one for each shared layer. Biases, normalisation layers, shortcuts and the
-    classifier stay local. Who sat out goes on from its own model: what it missed comes with its next exchange.
+    Biases, normalisation layers, shortcuts and the classifier stay local. A participant that sat out goes on from its
+    own model: what it missed comes with its next exchange.
+
+    Args:
+        inter: the share of layers that a participant shares, drawn once, at joining (section 4.1); by default 0.5.
+        intra: the share of filters in each of them, drawn once, too; by default 1.
+        offsets: which filter of the global layer one's first filter maps to (section 3.2.2): "zero" (the default) for
+            the first, "random" for any that leaves room, drawn once, or name → one for each shared layer.
+        choices: what a participant decides for itself instead of ``inter`` and ``intra``, as name → layer → its shared
+            filters, by number or as a share to draw; by default nothing. Only the participant's half reads it, so each
+            may know its own alone, or override ``choose``.
     """
 
     needs = Needs(torch_module=True, convolutions=True)
@@ -68,7 +73,7 @@ class PerHeFed(Method):
 
     def choose(self, me: Participant) -> dict[str, Tensor]:
         """Layer → the filters a participant shares, in depth order."""
-        own = me.network.tensors()  # each once: a weight that two layers use is shared as the first's
+        own = me.network.tensors()  # each once: a weight that two layers use is listed as the first one's
         layers = [layer for layer in convolutions(me.model) if f"{layer}.weight" in own]
         chosen = self.choices.get(me.name)
         if chosen is None:
@@ -150,7 +155,7 @@ class PerHeFed(Method):
 
 
 class Structure(Schema):
-    """What a participant may tell of its sub-model: whole, not empty, and not too large."""
+    """What a participant may send of its sub-model's structure: whole, not empty, and not too large."""
 
     def check(self, payload: Payload) -> None:
         super().check(payload)
@@ -170,7 +175,7 @@ STRUCTURE: Schema = Structure(
 
 
 class SubModel(Schema):
-    """Just the filters told of at joining, and of no layer more non-zero values than it has."""
+    """Only the filters announced at joining, and of no layer more non-zero values than it has."""
 
     def check(self, payload: Payload) -> None:
         super().check(payload)

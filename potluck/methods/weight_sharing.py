@@ -1,7 +1,7 @@
-"""Sharing weights: what FedAvg and its relatives have in common.
+"""Sharing weights: what FedAvg and the methods derived from it have in common.
 
-Everyone tells at joining which entries its state has; for each entry one participant, the first by name, gives the
-values that all start from; after each round the server takes a mean of each entry over those who hold it.
+Every participant sends the layout of its state at joining; for each entry one participant, the first by name, sends the
+values that all start from; after each round the server takes a mean of each entry over those who have it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,14 @@ Layout = dict[str, Annotated[list[str | int], Field(min_length=1, max_length=9),
 class WeightSharing(Method):
     """Joining, and the mean.
 
-    ``aggregation``: "whole" models of one architecture, "layerwise" (each entry over all who own that name and shape,
-    whatever the rest of their model), or "same-architecture" (whole models among those that are alike).
-    ``weighting``: a model counts by its number of samples, or all count the same; credibility weights multiply.
-    ``batchnorm``: normalisation layers are averaged like the rest, or stay with their participant.
+    Args:
+        aggregation: what is averaged: "whole" models of one architecture, "layerwise" each entry over all who have that
+            name and shape, whatever the rest of their model, or "same-architecture" whole models among those of one
+            architecture.
+        weighting: "samples", so that a model counts by its number of samples, or "uniform", so that all count the same;
+            a participant's ``weight`` multiplies it.
+        batchnorm: "average" (the default): normalisation layers are averaged like the rest; "local": they stay with
+            their participant.
     """
 
     aggregation: Literal["whole", "layerwise", "same-architecture"]
@@ -55,14 +59,14 @@ class WeightSharing(Method):
     sends: ClassVar[Mapping[str, str]] = {
         "greet": "how many samples it has, and the name, shape and type of every weight it shares, once",
         "start": "the weights that all start from, if it is the first by name to have them, once",
-        "fetch": "that it sat out and asks for the current weights",
+        "fetch": "that it sat out, and asks for the current weights",
         "weights": "every weight of its trained model (without normalisation layers, if batchnorm is local)",
     }
 
     def join(self, me: Participant) -> Steps:
         facts = {"samples": len(me.data), "layout": layout_of(self.shared(me))}
         send = (yield Exchange("greet", Payload(facts=facts))).facts["send"]
-        # Nothing large is in a variable while others are waited for: it would stay in memory for all of them.
+        # No variable holds anything large while others are waited for: it would stay in memory for all of them.
         self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
         me.state["round"] = 0
         return None
@@ -73,7 +77,7 @@ class WeightSharing(Method):
         return {name: entry for name, entry in me.weights().items() if name not in kept}
 
     def catch_up(self, me: Participant) -> Generator[Request, Any, Payload | None]:
-        """A participant that sat out, or was refused, fetches what the others have by now."""
+        """A participant that sat out, or was refused, fetches the current weights."""
         if me.state["round"] == me.round - 1:
             return None
         news: Payload = yield Exchange("fetch", Payload())
@@ -99,7 +103,7 @@ class WeightSharing(Method):
 
     @exchange(lambda self, server, sender: Schema(facts={"samples": PositiveInt, "layout": Layout}))
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Notes how much data and which entries each has, and asks one owner of each for its first values."""
+        """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts = Layouts(server.state.get("layouts"))  # of those who joined before, if any
         first = min(layouts.told, default=None)
         samples: dict[str, int] = {}
@@ -125,27 +129,27 @@ class WeightSharing(Method):
 
     @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], server.state["send"][sender]))
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Hands the first values to everyone."""
+        """Sends the first values to all."""
         senders = []
         for sender, payload in answers:
             keys = self.keys(server, sender)
             server.state["global"].update({keys[name]: entry for name, entry in payload.tensors.items()})
             senders.append(sender)
         if refused := sorted(name for name, send in server.state["send"].items() if send and name not in senders):
-            raise RequirementsError(f"{refused[0]} was to give the weights to start from, but they were refused.")
+            raise RequirementsError(f"{refused[0]} was to send the weights to start from, but they were refused.")
         return LazyReplies(senders, lambda sender: Payload(self.entries(server, sender)))
 
     @exchange(lambda self, server, sender: Schema())
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Hands what there is by now to whoever sat out."""
+        """Sends the current weights to those that sat out."""
         return self.replies(server, [sender for sender, _ in answers])
 
     def replies(self, server: Server, senders: Iterable[str]) -> Mapping[str, Payload]:
-        """What each of them is told."""
+        """A reply for each of them, made when it is handed out."""
         return LazyReplies(senders, lambda sender: self.reply(server, sender))
 
     def reply(self, server: Server, sender: str) -> Payload:
-        """What a participant is told at the end of a round."""
+        """What a participant receives at the end of a round."""
         return Payload(self.entries(server, sender))
 
     def entries(self, server: Server, sender: str) -> dict[str, Tensor]:
@@ -154,7 +158,12 @@ class WeightSharing(Method):
 
 
 class Merge:
-    """The weighted mean of each entry over those who hold it, as answers come."""
+    """The weighted mean of each entry over those who have it, as answers arrive.
+
+    Args:
+        method: says which entries are averaged and how they are weighted.
+        server: holds the current values, which the means replace in ``finish``.
+    """
 
     def __init__(self, method: WeightSharing, server: Server) -> None:
         self._method, self._server = method, server
@@ -168,13 +177,13 @@ class Merge:
             self._means[key].add(tensors[name], samples * self._server.participant_weights[sender])
 
     def finish(self) -> None:
-        """Puts the means in the place of the old values; what nobody sent stays."""
+        """Replaces the old values by the means; what nobody sent stays."""
         old = self._server.state["global"]
         self._server.state["global"] = {key: mean.result(old[key]) for key, mean in self._means.items()}
 
 
 class Layouts:
-    """Who told which layout. Equal ones are one object: a thousand networks of one architecture have one layout."""
+    """Each participant's layout. Equal ones are one object: a thousand networks of one architecture have one layout."""
 
     def __init__(self, told: Mapping[str, Layout] | None = None) -> None:
         self.told: dict[str, Layout] = {}
@@ -184,7 +193,7 @@ class Layouts:
             self.add(sender, layout)
 
     def add(self, sender: str, layout: Layout) -> None:
-        """Notes one participant's layout."""
+        """Stores one participant's layout."""
         if id(layout) not in self._ids:
             layout = self._known.setdefault(_text(layout), layout)
             self._ids.add(id(layout))
@@ -196,7 +205,7 @@ def _text(layout: Any) -> str:
 
 
 def schema_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, TensorSpec] | None = None) -> Schema:
-    """The form of answers that carry these entries of a layout, and perhaps more."""
+    """The schema of answers that carry these entries of a layout, and perhaps more."""
     chosen = layout if names is None else names
     return Schema({**{name: _like(*layout[name]) for name in chosen}, **(more or {})})
 
