@@ -85,7 +85,7 @@ class CoFED(Method):
         )
     )
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Algorithm 1, with credibility weights (section 4.6), then for each participant the samples of its classes (eq. 19)."""
+        """Algorithm 1, with credibility weights (section 4.6), then each one's part of the result (eq. 19)."""
         spaces = {name: tuple(space) for name, space in server.state["labels"].items()}
         position = {label: index for index, label in enumerate(union(spaces.values()))}
         places = {space: torch.tensor([position[label] for label in space]) for space in spaces.values()}

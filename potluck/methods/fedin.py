@@ -58,8 +58,8 @@ class FedIN(WeightSharing):
     sends: ClassVar[Mapping[str, str]] = {
         **WeightSharing.sends,
         "shapes": "the shapes of the inputs and outputs of its intermediate layers, once",
-        "update": "every weight of its trained model, and the inputs and outputs of its intermediate layers on a few of "
-        "its own samples",
+        "update": "every weight of its trained model, and the inputs and outputs of its intermediate layers on a few "
+        "of its own samples",
     }
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "layerwise"
