@@ -1,4 +1,4 @@
-"""Methods that do nothing but cost something, for measuring what a round over Flower costs besides."""
+"""Methods that only take time or send bytes, for measuring what a round over Flower costs besides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from potluck.federation.server import Answers, Server
 
 
 class Busy(potluck.Method):
-    """A round that takes some seconds at each participant, and sends nothing."""
+    """A round that takes some time at each participant, and sends nothing.
+
+    Args:
+        seconds: how long it takes; by default no time.
+    """
 
     late_joining: ClassVar[bool] = True
 
@@ -27,7 +31,11 @@ class Busy(potluck.Method):
 
 
 class Ship(potluck.Method):
-    """Each participant sends a tensor of that many megabytes, and gets one as large back."""
+    """Each participant sends a large tensor, and gets one as large back.
+
+    Args:
+        megabytes: how large it is; by default 1.
+    """
 
     sends: ClassVar[Mapping[str, str]] = {"ship": "zeros"}
 
@@ -35,11 +43,13 @@ class Ship(potluck.Method):
 
     def round(self, me: potluck.Participant) -> Steps:
         # Not all zeros: Flower sends pieces that are the same only once.
-        numbers = torch.rand(self.megabytes * 250_000, generator=me.generator("cargo"))
-        yield potluck.Exchange("ship", potluck.Payload({"cargo": numbers}))
+        numbers = torch.rand(self.megabytes * 250_000, generator=me.generator("values"))
+        yield potluck.Exchange("ship", potluck.Payload({"values": numbers}))
         return None
 
-    @potluck.exchange(lambda self, server, sender: potluck.Form({"cargo": potluck.Like((self.megabytes * 250_000,))}))
+    @potluck.exchange(
+        lambda self, server, sender: potluck.Schema({"values": potluck.TensorSpec((self.megabytes * 250_000,))})
+    )
     def ship(self, server: Server, answers: Answers) -> dict[str, potluck.Payload]:
-        """Sends each one's cargo back."""
-        return {sender: potluck.Payload({"cargo": payload["cargo"] + 1}) for sender, payload in answers}
+        """Sends each one's values back."""
+        return {sender: potluck.Payload({"values": payload["values"] + 1}) for sender, payload in answers}

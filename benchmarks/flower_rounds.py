@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from benchmarks.script import finish, run_script, say
 from potluck.bench.results import Figure, Results
 from potluck.flower.config import read_federation
 from potluck.flower.processes import Program, environment, flwr, free_port, wait_for_port
-from potluck.flower.superlink import Link
+from potluck.flower.superlink import SuperLink
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -41,8 +41,16 @@ BUSY_GOAL = 1.1
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rounds of one kind: how long everyone computes, and how many megabytes go each way."""
+class Workload:
+    """Rounds of one kind.
+
+    Args:
+        name: what figures call it.
+        participants: how many there are.
+        rounds: how many count, after the first.
+        seconds: how long each participant computes in a round; by default not at all.
+        megabytes: how much each sends and receives in a round; by default nothing.
+    """
 
     name: str
     participants: int
@@ -70,10 +78,10 @@ class Part:
         return found
 
 
-PARTS = (
-    Part("empty, 10 participants", 10, 6),
-    Part("one minute, 2 participants", 2, 3, seconds=60.0),
-    Part("200 MB each way, 2 participants", 2, 3, megabytes=200),
+WORKLOADS = (
+    Workload("empty, 10 participants", 10, 6),
+    Workload("one minute, 2 participants", 2, 3, seconds=60.0),
+    Workload("200 MB each way, 2 participants", 2, 3, megabytes=200),
 )
 
 MINIMAL = {
@@ -179,71 +187,73 @@ def potluck_rounds(folder: Path, participants: int, rounds: int, method: str) ->
     """Seconds of each round of a federation."""
     folder.mkdir()
     names = [f"p{number}" for number in range(participants)]
-    seats = "\n".join(f'[[participants]]\nname = "{name}"' for name in names)
+    participants_toml = "\n".join(f'[[participants]]\nname = "{name}"' for name in names)
     port = free_port()
-    (folder / "federation.toml").write_text(f"rounds = {rounds}\nport = {port}\nmethod = {method}\n{seats}\n")
+    (folder / "federation.toml").write_text(
+        f"rounds = {rounds}\nport = {port}\nmethod = {method}\n{participants_toml}\n"
+    )
     for name in names:
         (folder / f"{name}.toml").write_text(
-            f'name = "{name}"\nmodel = "mlp"\ndata = "benchmarks.flower_rounds:few"\nstate = "state-{name}"\n'
-            f'device = "cpu"\nallow = ["benchmarks.flower_methods:Busy", "benchmarks.flower_methods:Ship"]\n'
+            f'name = "{name}"\nmodel = "mlp"\ndata = "benchmarks.flower_rounds:few_samples"\nstate_dir = "state-{name}"\n'
+            'device = "cpu"\n'
+            'allow_imports = ["benchmarks.flower_methods:Busy", "benchmarks.flower_methods:Ship"]\n'
         )
     quiet: dict[str, Any] = {"cwd": ROOT, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdin": subprocess.DEVNULL}
     ended: list[float] = []
 
-    def told(line: str) -> None:
+    def on_line(line: str) -> None:
         if line.startswith(("playing", "round")):
             ended.append(time.monotonic())
 
-    people = []
+    processes = []
     try:
-        with Link(
+        with SuperLink(
             folder / "federation.toml", read_federation(folder / "federation.toml"), folder / "run", False
         ) as link:
             for name in names:
                 with (folder / f"{name}.log").open("wb") as log:
                     command = [POTLUCK, "join", str(folder / f"{name}.toml"), "--server", f"127.0.0.1:{port}", "--yes"]
-                    people.append(subprocess.Popen(command, stdout=log, stderr=log, **quiet))
-            failed = link.follow(told)
+                    processes.append(subprocess.Popen(command, stdout=log, stderr=log, **quiet))
+            failed = link.follow(on_line)
             if failed:
                 raise SystemExit(failed)
-        for person in people:
-            person.wait(120)
+        for process in processes:
+            process.wait(120)
     finally:
-        for person in people:
-            if person.poll() is None:
-                person.terminate()
-                person.wait(60)
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(60)
     return [after - before for before, after in pairwise(ended)]
 
 
-def few() -> Any:
+def few_samples() -> Any:
     """Data that nobody trains on."""
     import numpy as np
 
     return np.zeros((4, 2), dtype="float32"), np.array([0, 1, 0, 1])
 
 
-def measure(part: Part) -> list[Figure]:
+def measure(workload: Workload) -> list[Figure]:
     """One kind of rounds, Flower's minimal app first."""
-    say(f"{part.name} …")
+    say(f"{workload.name} …")
     with tempfile.TemporaryDirectory(prefix="potluck-benchmark-") as folder:
-        floor = flower_alone(Path(folder), part.participants, part.rounds + 1)[1:]
-        ours = potluck_rounds(Path(folder) / "potluck", part.participants, part.rounds + 1, part.method)[1:]
-    return part.figures(floor, ours)
+        floor = flower_alone(Path(folder), workload.participants, workload.rounds + 1)[1:]
+        ours = potluck_rounds(Path(folder) / "potluck", workload.participants, workload.rounds + 1, workload.method)[1:]
+    return workload.figures(floor, ours)
 
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="empty, one or 200: how a kind's name begins.")] = None,
-    out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = HERE
-    / "results"
-    / "flower_rounds.json",
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds that count, instead of each kind's own.")] = None,
+    out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = OUT,
 ) -> None:
     """Measure rounds over Flower, and print and write the figures."""
     sys.path.insert(0, str(ROOT))
     results = Results("flower_rounds", [])
-    for part in PARTS:
-        if only is None or part.name.startswith(tuple(only)):
-            results.figures.extend(measure(part))
+    for workload in WORKLOADS:
+        if only is None or workload.name.startswith(tuple(only)):
+            results.figures.extend(measure(workload if rounds is None else replace(workload, rounds=rounds)))
     finish(results, out)
 
 

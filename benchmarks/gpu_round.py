@@ -1,4 +1,7 @@
-"""Training on a GPU, for each participant and step: a plain eager PyTorch loop beside the engine."""
+"""Training on a GPU, for each participant and step: a plain eager PyTorch loop beside the engine.
+
+python -m benchmarks.gpu_round
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import typer
 
 from benchmarks.script import finish, run_script, say
 from potluck.bench.results import Figure, Results
-from potluck.bench.scenarios import COFED, DIFFERENT, FEDIN, Scenario
-from potluck.bench.steps import eager_and_engine
+from potluck.bench.scenarios import ALL_DIFFERENT, COFED, FEDIN, Scenario
+from potluck.bench.steps import eager_against_engine
 from potluck.core.errors import SettingsError, nearest
 from potluck.engines import pick_device
 
 HERE = Path(__file__).parent
-FEDERATIONS: dict[str, Scenario] = {"fedin": FEDIN, "cofed": COFED, "different": DIFFERENT}
+FEDERATIONS: dict[str, Scenario] = {"fedin": FEDIN, "cofed": COFED, "different": ALL_DIFFERENT}
 GOALS = {"fedin": 10.0, "cofed": 8.0}
 """How many times as fast as the eager loop a step is to be."""
 
@@ -26,7 +29,7 @@ def measure(name: str, scenario: Scenario, device: str, repeats: int, precision:
     options: dict[str, Any] = {} if precision is None else {"precision": precision}
     if device != "cpu":
         torch.cuda.reset_peak_memory_stats()
-    found = eager_and_engine(scenario, device, repeats, goal=GOALS.get(name), **options)
+    found = eager_against_engine(scenario, device, repeats, goal=GOALS.get(name), **options)
     if device != "cpu":
         told = " ".join([f"{scenario.name} {scenario.count}", *options.values()])
         found.append(Figure.of(f"{told}: most GPU memory", [torch.cuda.max_memory_allocated() / 2**30], "GiB"))

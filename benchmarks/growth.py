@@ -1,4 +1,7 @@
-"""How cost grows with participants and rounds: seconds and memory, each number of participants in its own process."""
+"""How cost grows with participants and rounds: seconds and memory, each number of participants in its own process.
+
+python -m benchmarks.growth
+"""
 
 from __future__ import annotations
 
@@ -22,31 +25,31 @@ COUNTS = (10, 100, 1_000, 10_000)
 GOAL = 1.3
 """How many times the memory of a tenth of the participants the largest federation may hold."""
 
-Played = dict[str, Any]
+Measured = dict[str, Any]
 
 
-def play(count: int, options: list[str]) -> Played:
+def run(count: int, options: list[str]) -> Measured:
     """One federation in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.growth_rounds", str(count), *options]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
     if ended.returncode != 0:
         raise PotluckError(f"{count} participants ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
-    found: Played = json.loads(ended.stdout.splitlines()[-1])
+    found: Measured = json.loads(ended.stdout.splitlines()[-1])
     return found
 
 
-def figures(played: dict[int, Played]) -> list[Figure]:
+def figures(measured: dict[int, Measured]) -> list[Figure]:
     """Milliseconds for each participant and round, memory, and how both grow from the second largest to the largest."""
     found = []
-    for count, one in played.items():
+    for count, one in measured.items():
         first, *others = one["seconds"]
         found += [
             Figure.timed(f"{count:,}: each round and participant", Timing(first, tuple(others)), "ms", 1000 / count),
             Figure.of(f"{count:,}: setting up", [one["setting_up"]], "s"),
             Figure.of(f"{count:,}: most memory", [max(one["memory"]) / 2**20], "MiB"),
         ]
-    if len(played) > 1:
-        *_, smaller, largest = sorted(played)
+    if len(measured) > 1:
+        *_, smaller, largest = sorted(measured)
         names = f"{largest:,} over {smaller:,}"
         by_name = {figure.name: figure.value for figure in found}
         for what, goal in (("most memory", GOAL), ("each round and participant", None)):
@@ -55,7 +58,7 @@ def figures(played: dict[int, Played]) -> list[Figure]:
     return found
 
 
-def draw(played: dict[int, Played], path: Path) -> None:
+def draw(measured: dict[int, Measured], path: Path) -> None:
     """Seconds and memory after every round but the first, over the work done so far: participants times rounds."""
     need_matplotlib()
     from matplotlib.figure import Figure as Picture
@@ -63,7 +66,7 @@ def draw(played: dict[int, Played], path: Path) -> None:
     picture = Picture(figsize=(9.0, 3.6), dpi=200, layout="constrained")
     left, right = picture.subplots(1, 2)
     ends = []
-    for count, one in played.items():
+    for count, one in measured.items():
         gone = list(accumulate(one["seconds"][1:]))
         work = [count * number for number in range(1, len(gone) + 1)]
         ends.append((work[-1], gone[-1]))
@@ -99,16 +102,16 @@ def main(
     options = ["--samples", str(samples), "--rounds", str(rounds + 1), "--engine", engine, "--device", device]
     options += ["--max-concurrent", str(max_concurrent)]
     results = Results("growth", [])
-    played: dict[int, Played] = {}
+    measured: dict[int, Measured] = {}
     for count in sorted(participants or COUNTS):
-        played[count] = play(count, options)
-        say(f"{count:,} participants: {' '.join(f'{seconds:.2f}' for seconds in played[count]['seconds'])} s")
+        measured[count] = run(count, options)
+        say(f"{count:,} participants: {' '.join(f'{seconds:.2f}' for seconds in measured[count]['seconds'])} s")
     results.settings.update(
-        samples=samples, rounds=rounds, engine=engine, device=device, max_concurrent=max_concurrent, played=played
+        samples=samples, rounds=rounds, engine=engine, device=device, max_concurrent=max_concurrent, measured=measured
     )
-    results.figures.extend(figures(played))
+    results.figures.extend(figures(measured))
     finish(results, out)
-    draw(played, plot)
+    draw(measured, plot)
     say(f"Wrote {plot}")
 
 

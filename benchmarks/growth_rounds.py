@@ -1,6 +1,6 @@
 """Rounds of FedAvg with so many participants, each with a small CNN and a few samples; seconds and memory as JSON.
 
-A wave of them is in memory at a time, the others rest on disk.
+So many of them as `--max-concurrent` says are in memory at a time, the others on disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from potluck.models import cnn
 POOL, SHAPE = 10_000, (3, 16, 16)
 
 
-def people(count: int, samples: int) -> Iterator[potluck.Participant]:
+def participants(count: int, samples: int) -> Iterator[potluck.Participant]:
     """Participants with a CNN of 8 and 16 channels each, one after the other. It is built when they join."""
     random = np.random.default_rng(0)
     x = torch.from_numpy(random.integers(256, size=(POOL, *SHAPE), dtype=np.uint8))
@@ -34,13 +34,13 @@ def people(count: int, samples: int) -> Iterator[potluck.Participant]:
         yield potluck.Participant(f"p{index:05d}", partial(cnn, channels=(8, 16)), own, plan=plan, labels=range(10))
 
 
-def play(
+def measure(
     count: int, samples: int, rounds: int, engine: str, device: str, max_concurrent: int
 ) -> dict[str, float | list[float]]:
     """Seconds of setting up and of each round, and the most memory held until then, in bytes."""
     began = time.perf_counter()
     federation = potluck.Federation(
-        people(count, samples),
+        participants(count, samples),
         potluck.methods.FedAvg(),
         engine=engine,
         device=device,
@@ -63,14 +63,13 @@ def play(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("participants", type=int)
+    parser.add_argument("count", metavar="participants", type=int)
     parser.add_argument("--samples", type=int, required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--engine", required=True)
     parser.add_argument("--device", required=True)
     parser.add_argument("--max-concurrent", type=int, required=True)
-    told = parser.parse_args()
-    print(json.dumps(play(told.participants, told.samples, told.rounds, told.engine, told.device, told.max_concurrent)))
+    print(json.dumps(measure(**vars(parser.parse_args()))))
 
 
 if __name__ == "__main__":

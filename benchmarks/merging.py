@@ -1,4 +1,7 @@
-"""The server's merging beside the machine's copy bandwidth, in the same run."""
+"""The server's merging beside the machine's copy bandwidth, in the same run.
+
+python -m benchmarks.merging
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The engine's own cost: milliseconds for each participant and round when the models do nothing."""
+"""The engine's own cost: milliseconds for each participant and round when the models do nothing.
+
+python -m benchmarks.overhead
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 
 from benchmarks.script import finish, run_script
 from potluck.bench.results import Results
-from potluck.bench.scenarios import NOTHING
+from potluck.bench.scenarios import IDLE
 from potluck.bench.suite import overhead
 
 HERE = Path(__file__).parent
@@ -23,7 +26,7 @@ def main(
 ) -> None:
     """Measure the engines' own cost, and print and write the figures."""
     results = Results("overhead", [], {"participants": participants, "repeats": repeats, "device": device})
-    results.figures.extend(overhead(repeats, NOTHING.replace(count=participants), device))
+    results.figures.extend(overhead(repeats, IDLE.replace(count=participants), device))
     finish(results, out)
 
 

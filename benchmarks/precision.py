@@ -1,4 +1,7 @@
-"""What a lower precision does to accuracy: one federation in every precision, over several seeds."""
+"""What a lower precision does to accuracy: one federation in every precision, over several seeds.
+
+python -m benchmarks.precision
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ PLAN = Plan(optimizer="adam", lr=1e-3, epochs=2, batch_size=16)
 def accuracy(precision: str, seed: int, participants: int, rounds: int, device: str) -> float:
     """Percent of the digits that FedAvg's CNNs get right at the end."""
     source = digits()
-    shares = iid(source.y, participants, seed).indices
-    seated = Federation(
+    indices = iid(source.y, participants, seed).indices
+    federation = Federation(
         [
             Participant(f"p{i}", "cofed1", (source.x[rows], source.y[rows]), plan=PLAN, labels=range(10))
-            for i, rows in enumerate(shares)
+            for i, rows in enumerate(indices)
         ],
         FedAvg(),
         test=(source.x_test, source.y_test),
@@ -34,7 +37,7 @@ def accuracy(precision: str, seed: int, participants: int, rounds: int, device: 
         device=device,
         precision=precision,
     )
-    found = seated.run(rounds).final.accuracy
+    found = federation.run(rounds).final.accuracy
     assert found is not None
     return 100 * found
 

@@ -1,4 +1,4 @@
-"""What the scripts in ``benchmarks/`` have in common: options, mistakes told plainly, a table and a file at the end."""
+"""What the scripts in ``benchmarks/`` have in common: options, errors in one line, a table and a file at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from potluck.bench.measure import busy
+from potluck.bench.measure import busy_warning
 from potluck.bench.results import Results
 from potluck.core.errors import PotluckError
 
@@ -33,7 +33,7 @@ def finish(results: Results, out: Path) -> None:
     """Prints the figures and writes them."""
     console = Console(highlight=False)
     console.print(results.table().to_rich())
-    if warning := busy(results.machine):
+    if warning := busy_warning(results.machine):
         say(warning)
     results.write(out)
     say(f"Wrote {out}")

@@ -1,4 +1,7 @@
-"""Puts the figures of ``results/*.json`` into the docs, and into what ``potluck bench`` compares with."""
+"""Puts the figures of ``results/*.json`` into the docs, and into what ``potluck bench`` compares with.
+
+python -m benchmarks.tables
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.script import run_script, say
-from potluck.bench.measure import in_words
+from potluck.bench.measure import machine_in_words
 from potluck.bench.results import HEADINGS, Results, make_reference
 
 HERE = Path(__file__).parent
@@ -24,7 +27,7 @@ def markdown(results: Results, words: str = "") -> str:
     rows = [figure.cells() for figure in results.figures if figure.name.startswith(words)]
     lines = [" | ".join(row) for row in (HEADINGS, ["---", "---:", "---:", "---:", "---"], *rows)]
     table = "".join(f"| {line} |\n" for line in lines)
-    return f"{table}\nMeasured on {results.measured}: {in_words(results.machine)}.\n"
+    return f"{table}\nMeasured on {results.measured}: {machine_in_words(results.machine)}.\n"
 
 
 def filled(page: str, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """The client of Flower's simulation, in a file that Ray's workers can import. Each worker reads the data once.
 
-Batches are cut from tensors, as in the other ways; or come from a DataLoader, as in Flower's tutorials.
+Batches are cut from tensors, as by the other contestants; or come from a DataLoader, as in Flower's tutorials.
 """
 
 from __future__ import annotations

@@ -20,33 +20,33 @@ from flwr.simulation import run_simulation
 from shared import Shared, arguments, write
 
 
-class Clocked(FedAvg):
-    """FedAvg that notes when each round begins, and takes no answer for granted."""
+class TimedFedAvg(FedAvg):
+    """FedAvg that notes when each round begins, and fails if a client does."""
 
     def __init__(self, clients: int) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=clients, min_available_nodes=clients)
         self.clients = clients
         self.times: list[float] = []
 
-    def configure_train(self, *given: Any, **named: Any) -> Iterable[Message]:
+    def configure_train(self, *args: Any, **kwargs: Any) -> Iterable[Message]:
         self.times.append(time.perf_counter())
-        return super().configure_train(*given, **named)
+        return super().configure_train(*args, **kwargs)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
-        heard = list(replies)
-        failed = [reply.error.reason for reply in heard if reply.has_error()]
-        if failed or len(heard) != self.clients:
-            raise RuntimeError(f"{len(heard)} of {self.clients} clients answered, {len(failed)} failed: {failed[:1]}")
-        return super().aggregate_train(server_round, heard)
+        answers = list(replies)
+        failed = [reply.error.reason for reply in answers if reply.has_error()]
+        if failed or len(answers) != self.clients:
+            raise RuntimeError(f"{len(answers)} of {self.clients} clients answered, {len(failed)} failed: {failed[:1]}")
+        return super().aggregate_train(server_round, answers)
 
 
 def server_app(options: Namespace, clients: int) -> ServerApp:
-    """A server that plays the rounds, and writes when they began and ended."""
+    """A server that runs the rounds, and writes when they began and ended."""
     app = ServerApp()
 
     @app.main()
     def serve(grid: Grid, context: Context) -> None:
-        strategy = Clocked(clients)
+        strategy = TimedFedAvg(clients)
         found = strategy.start(
             grid,
             ArrayRecord(Shared.read(options.folder).start),

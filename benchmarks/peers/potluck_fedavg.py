@@ -19,18 +19,18 @@ def main() -> None:
     shared = Shared.read(options.folder)
     settings = shared.settings
     plan = potluck.Plan(optimizer=settings["optimizer"], lr=settings["lr"], batch_size=settings["batch_size"])
-    people = [
+    participants = [
         potluck.Participant(f"p{index:03d}", shared.model(), (x, y), plan=plan, labels=range(10))
         for index, (x, y) in enumerate(zip(shared.x, shared.y, strict=True))
     ]
-    federation = potluck.Federation(people, potluck.methods.FedAvg(), engine=options.engine, device="cpu")
+    federation = potluck.Federation(participants, potluck.methods.FedAvg(), engine=options.engine, device="cpu")
     federation.run(0)
     seconds = []
     for _ in range(options.rounds):
         began = time.perf_counter()
         federation.run(1)
         seconds.append(time.perf_counter() - began)
-    write(options.out, seconds, people[0].weights())
+    write(options.out, seconds, participants[0].weights())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every way of playing rounds reads and writes, so that all train one model on one set of data.
+"""What every contestant reads and writes, so that all train one model on one set of data.
 
 A folder holds ``federation.json`` (the settings), ``x.npy`` and ``y.npy`` (participants × samples × …) and
 ``start.npz`` (the weights to start from). This file needs torch and numpy alone: it runs beside any library.
@@ -36,9 +36,9 @@ class Shared:
 
     def model(self) -> nn.Module:
         """The model with its first weights."""
-        made = {"MLP": mlp, "CNN": cnn}[self.settings["model"]]()
-        made.load_state_dict(self.start)
-        return made
+        model = {"MLP": mlp, "CNN": cnn}[self.settings["model"]]()
+        model.load_state_dict(self.start)
+        return model
 
     def optimizer(self) -> type[torch.optim.Optimizer]:
         return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.settings["optimizer"]]
@@ -66,7 +66,7 @@ def cnn() -> nn.Module:
 
 
 def arguments(about: str) -> argparse.ArgumentParser:
-    """What each way is told: where the federation is, how many rounds, and where to write what came of it."""
+    """The options of every contestant: where the federation is, how many rounds, and where to write the results."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)

@@ -1,4 +1,4 @@
-"""How to measure: by turns, so that what disturbs the machine disturbs all; and on what machine, in words."""
+"""How to measure: turn by turn, so that what disturbs the machine disturbs all; and on what machine, in words."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from typing import Any
 
 import torch
 
-Way = Callable[[], object]
+Action = Callable[[], object]
+"""What is timed."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every time after warming up; the very first one apart, since it also prepares things."""
+    """How long an action took, each time.
+
+    Args:
+        first: seconds of the very first time, which also prepares things.
+        seconds: those of every time after warming up.
+    """
 
     first: float
     seconds: tuple[float, ...]
@@ -29,16 +35,16 @@ class Timing:
         return median(self.seconds)
 
 
-def in_turns(ways: Mapping[str, Way], repeats: int, warm_up: int = 1) -> dict[str, Timing]:
-    """Times all ways one after the other, ``repeats`` times over, after ``warm_up`` times that do not count."""
-    first = {name: _timed(way) for name, way in ways.items()}
+def interleaved(actions: Mapping[str, Action], repeats: int, warm_up: int = 1) -> dict[str, Timing]:
+    """Times all actions one after the other, ``repeats`` times over, after ``warm_up`` times that do not count."""
+    first = {name: _timed(action) for name, action in actions.items()}
     for _ in range(warm_up - 1):
-        for way in ways.values():
-            way()
-    found: dict[str, list[float]] = {name: [] for name in ways}
+        for action in actions.values():
+            action()
+    found: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(repeats):
-        for name, way in ways.items():
-            found[name].append(_timed(way))
+        for name, action in actions.items():
+            found[name].append(_timed(action))
     return {name: Timing(first[name], tuple(seconds)) for name, seconds in found.items()}
 
 
@@ -47,21 +53,7 @@ def ratios(slower: Sequence[float], faster: Sequence[float]) -> list[float]:
     return [slow / fast for slow, fast in zip(slower, faster, strict=True)]
 
 
-def _timed(way: Way) -> float:
-    _wait()
-    began = time.perf_counter()
-    way()
-    _wait()
-    return time.perf_counter() - began
-
-
-def _wait() -> None:
-    """A GPU works on after Python has gone on."""
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()
-
-
-def describe() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """What a reader must know to compare: processor, cores, memory, GPU, versions, how busy it was."""
     found: dict[str, Any] = {
         "cpu": _cpu(),
@@ -78,18 +70,32 @@ def describe() -> dict[str, Any]:
     return found
 
 
-def in_words(machine: dict[str, Any]) -> str:
+def machine_in_words(machine: dict[str, Any]) -> str:
     """One line for people."""
     gpu = f", {machine['gpu']}" if "gpu" in machine else ""
     return f"{machine['cpu']}, {machine['cores']} cores{gpu}, torch {machine['torch']}"
 
 
-def busy(machine: dict[str, Any]) -> str | None:
+def busy_warning(machine: dict[str, Any]) -> str | None:
     """A warning, if something else was running: two threads beside another busy process can take many times as long."""
     load = machine.get("load_before", 0.0)
     if load <= 0.25 * machine["cores"]:
         return None
     return f"This machine was busy before (load {load} on {machine['cores']} cores): take no figure for granted."
+
+
+def _timed(action: Action) -> float:
+    _wait_for_gpu()
+    began = time.perf_counter()
+    action()
+    _wait_for_gpu()
+    return time.perf_counter() - began
+
+
+def _wait_for_gpu() -> None:
+    """A GPU works on after Python has gone on."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
 
 
 def _cores() -> int:
@@ -98,9 +104,9 @@ def _cores() -> int:
 
 
 def _cpu() -> str:
-    told = Path("/proc/cpuinfo")
-    if told.exists():
-        for line in told.read_text().splitlines():
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from potluck.bench.measure import Timing, describe, in_words
+from potluck.bench.measure import Timing, describe_machine, machine_in_words
 from potluck.core.errors import DataError
 from potluck.report.tables import Table
 
@@ -20,7 +20,19 @@ Better = Literal["lower", "higher"]
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number: the median of several times, their range, and the first time, where that is apart."""
+    """One measured number: the median of several, and their range.
+
+    Args:
+        name: what was measured.
+        value: the median.
+        unit: what it is counted in, e.g. "s"; empty for a bare number.
+        low: the smallest.
+        high: the largest.
+        repeats: how many there are; by default 1.
+        first: the first time, which stands apart; None where it does not.
+        better: whether "lower" (the default) or "higher" is better.
+        goal: what is to be reached; None where there is no goal.
+    """
 
     name: str
     value: float
@@ -36,7 +48,7 @@ class Figure:
     def of(
         name: str, values: Sequence[float], unit: str, better: Better = "lower", goal: float | None = None
     ) -> Figure:
-        """The median of values that were measured in turns."""
+        """The median of values that were measured turn by turn."""
         return Figure(name, median(values), unit, min(values), max(values), len(values), better=better, goal=goal)
 
     @staticmethod
@@ -70,16 +82,25 @@ HEADINGS = ("figure", "median", "range", "first", "goal")
 
 @dataclass(frozen=True)
 class Results:
-    """What one benchmark found, where, with which settings."""
+    """What one benchmark found.
+
+    Args:
+        benchmark: its name.
+        figures: what it measured.
+        settings: how it was run; by default empty.
+        machine: where; by default this machine.
+        measured: on which day; by default today.
+    """
 
     benchmark: str
     figures: list[Figure]
     settings: dict[str, Any] = field(default_factory=dict)
-    machine: dict[str, Any] = field(default_factory=describe)
+    machine: dict[str, Any] = field(default_factory=describe_machine)
     measured: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     def table(self) -> Table:
-        return table(self.figures)
+        """The figures for people."""
+        return Table(HEADINGS, [figure.cells() for figure in self.figures])
 
     def write(self, path: Path) -> None:
         """Writes all of it as JSON."""
@@ -96,11 +117,6 @@ class Results:
             raise DataError(f"{path} holds no results of a benchmark: {error}.") from error
 
 
-def table(figures: Iterable[Figure]) -> Table:
-    """Figures for people."""
-    return Table(HEADINGS, [figure.cells() for figure in figures])
-
-
 def readable(value: float) -> str:
     """Three digits that count."""
     if value == 0 or abs(value) >= 1000:
@@ -114,7 +130,7 @@ def readable(value: float) -> str:
 Reference = Mapping[str, Mapping[str, Any]]
 """Figure name → ``value``, ``unit`` and ``machine``."""
 
-STANDING = ("figure", "here", "docs", "against docs", "goal")
+REFERENCE_HEADINGS = ("figure", "here", "docs", "against docs", "goal")
 
 
 def load_reference() -> Reference:
@@ -126,34 +142,34 @@ def load_reference() -> Reference:
 def make_reference(results: Iterable[Results]) -> str:
     """``reference.json`` from the results of ``potluck bench`` on the machines of the docs."""
     figures = {
-        figure.name: {"value": figure.value, "unit": figure.unit, "machine": in_words(found.machine)}
+        figure.name: {"value": figure.value, "unit": figure.unit, "machine": machine_in_words(found.machine)}
         for found in results
         for figure in found.figures
     }
     return json.dumps({"figures": figures}, indent=1, ensure_ascii=False) + "\n"
 
 
-def against(figure: Figure, reference: Reference) -> float | None:
-    """How many times as good as in the docs; None if they do not tell."""
+def times_as_good(figure: Figure, reference: Reference) -> float | None:
+    """How many times as good as in the docs; None where they have no such figure."""
     known = reference.get(figure.name)
     if known is None or known["unit"] != figure.unit or not known["value"] or not figure.value:
         return None
     return float(known["value"] / figure.value if figure.better == "lower" else figure.value / known["value"])
 
 
-def standing(figures: Iterable[Figure], reference: Reference) -> Table:
+def reference_table(figures: Iterable[Figure], reference: Reference) -> Table:
     """Each figure beside the one in the docs."""
     rows = []
     for figure in figures:
         name, here, _, _, goal = figure.cells()
-        times = against(figure, reference)
+        times = times_as_good(figure, reference)
         there = "–" if times is None else f"{readable(reference[name]['value'])} {figure.unit}".strip()
-        rows.append([name, here, there, "" if times is None else _said(times), goal])
-    return Table(STANDING, rows, strong=3)
+        rows.append([name, here, there, "" if times is None else _times_in_words(times), goal])
+    return Table(REFERENCE_HEADINGS, rows, strong=3)
 
 
-def _said(times: float) -> str:
-    """In words: a quarter either way is what repeated runs differ by."""
+def _times_in_words(times: float) -> str:
+    """A quarter either way is what repeated runs differ by."""
     if 0.8 <= times <= 1.25:
         return "level"
     return f"{readable(times)} × better" if times > 1 else f"{readable(1 / times)} × worse"

@@ -31,7 +31,17 @@ CIFAR = (3, 32, 32)
 
 @dataclass(frozen=True)
 class Scenario:
-    """So many participants, who bring these models in turn, with so many samples each of one shape."""
+    """A federation of a stated size.
+
+    Args:
+        name: what figures call it.
+        models: what participants bring: the first the first model, and from the beginning again after the last.
+        count: how many participants there are.
+        samples: how many samples each has.
+        shape: the shape of one sample.
+        plan: how each trains.
+        classes: how many classes there are; by default 10.
+    """
 
     name: str
     models: tuple[Model, ...]
@@ -53,15 +63,15 @@ class Scenario:
     def participants(self) -> list[Participant]:
         """Everyone with data of its own. A scenario has the same data every time."""
         return [
-            Participant(_name(index), model, share, plan=self.plan, labels=range(self.classes))
-            for index, (model, share) in enumerate(zip(self.brought(), self.shares(), strict=True))
+            Participant(f"p{index:05d}", model, data, plan=self.plan, labels=range(self.classes))
+            for index, (model, data) in enumerate(zip(self.participant_models(), self.datasets(), strict=True))
         ]
 
-    def brought(self) -> list[Model]:
+    def participant_models(self) -> list[Model]:
         """Each participant's model."""
         return [self.models[index % len(self.models)] for index in range(self.count)]
 
-    def shares(self) -> Iterator[tuple[Array, Array]]:
+    def datasets(self) -> Iterator[tuple[Array, Array]]:
         """Each participant's samples: a cloud for each class, so that there is something to learn."""
         centres = np.random.default_rng(0).standard_normal((self.classes, *self.shape), dtype=np.float32)
         for index in range(self.count):
@@ -71,7 +81,7 @@ class Scenario:
             yield x + 0.2 * centres[y], y
 
 
-class Nothing(nn.Module):
+class ConstantModel(nn.Module):
     """A model that does nothing: it answers every input with the same numbers."""
 
     def __init__(self, classes: int) -> None:
@@ -90,7 +100,7 @@ def different_cnns() -> tuple[Model, ...]:
 
 
 MLP = Scenario("MLP", ("mlp",), 100, 600, (784,), Plan(optimizer="sgd", lr=0.1, batch_size=32))
-"""MNIST's shape and number of samples, dealt to a hundred; MHAT's network, 784-256-64-10."""
+"""MNIST's shape and number of samples, divided among a hundred; MHAT's network, 784-256-64-10."""
 
 CNN = Scenario("CNN", ("cnn",), 20, 250, CIFAR, Plan(optimizer="adam", lr=1e-3, batch_size=50))
 """CIFAR's shape; CoFED's first network, 24 and 40 channels."""
@@ -98,92 +108,97 @@ CNN = Scenario("CNN", ("cnn",), 20, 250, CIFAR, Plan(optimizer="adam", lr=1e-3, 
 FEDIN = Scenario(
     "FedIN", tuple(f"resnet{depth}" for depth in (10, 14, 18, 22, 26)), 100, 500, CIFAR, Plan(batch_size=16)
 )
-"""FedIN, section 5.1: twenty each of five ResNets, CIFAR-10 dealt to a hundred."""
+"""FedIN, section 5.1: twenty each of five ResNets, CIFAR-10 divided among a hundred."""
 
 COFED = Scenario("CoFED", tuple(f"cofed{number}" for number in TABLE_1), 100, 500, CIFAR, Plan(batch_size=50))
 """CoFED: ten each of the ten CNNs of Table 1."""
 
-DIFFERENT = COFED.replace(name="all different", models=different_cnns())
+ALL_DIFFERENT = COFED.replace(name="all different", models=different_cnns())
 """A hundred participants, no two of one architecture."""
 
-NOTHING = Scenario("nothing", (Nothing,), 100, 2, (1,), Plan(optimizer="sgd", batch_size=2))
+IDLE = Scenario("nothing", (ConstantModel,), 100, 2, (1,), Plan(optimizer="sgd", batch_size=2))
 """One step of a model that does nothing: what is left is the engine's own cost."""
 
-
 RESNET34 = Scenario("ResNet34", ("resnet34",), 6, 2, CIFAR, Plan())
+"""Who answers PerHeFed's server: a few, whose answers are sent again and again."""
+
 RESNETS = FEDIN.replace(count=10, samples=16)
+"""Who answers FedIN's server."""
 
 
 def federation(
     scenario: Scenario, engine: str, device: str = "cpu", method: Method | None = None, **options: Any
 ) -> Federation:
-    """Everyone at the table and joined, so that what is timed is rounds. FedAvg unless told otherwise."""
-    seated = Federation(scenario.participants(), method or FedAvg(), engine=engine, device=device, **options)
-    seated.run(0)
-    return seated
+    """A federation whose participants have joined, so that what is timed is rounds. FedAvg by default."""
+    joined = Federation(scenario.participants(), method or FedAvg(), engine=engine, device=device, **options)
+    joined.run(0)
+    return joined
 
 
 @dataclass(frozen=True)
-class Crowd:
-    """Answers of a few participants to one exchange, sent by many."""
+class ServerLoad:
+    """One exchange at the server: the answers of a few participants, sent by many.
+
+    Args:
+        method: whose exchange it is.
+        exchange: the exchange's name.
+        server: the server as it is when the answers come.
+        answers: what each sender sends. Senders share payloads, so memory stays bounded.
+    """
 
     method: Method
     exchange: str
     server: Server
-    senders: dict[str, Payload]
+    answers: dict[str, Payload]
 
     @property
     def bytes(self) -> int:
         """What all of them send together."""
-        return sum(payload.size for payload in self.senders.values())
+        return sum(payload.size for payload in self.answers.values())
 
     def merge(self) -> Any:
         """The server's half of the exchange: all answers in, a reply for each out."""
         serve, _ = self.method.answered_by(self.exchange)
-        return serve(self.server, iter(self.senders.items()))
+        return serve(self.server, iter(self.answers.items()))
 
     def check_and_merge(self) -> Any:
         """The same, with every answer checked as it comes: names, shapes, types, finiteness."""
-        serve, form = self.method.answered_by(self.exchange)
+        serve, schema = self.method.answered_by(self.exchange)
 
         def checked() -> Iterator[tuple[str, Payload]]:
-            for sender, payload in self.senders.items():
-                form(self.server, sender).check(payload)
+            for sender, payload in self.answers.items():
+                schema(self.server, sender).check(payload)
                 yield sender, payload
 
         return serve(self.server, checked())
 
 
-def crowd(scenario: Scenario, method: Method, senders: int) -> Crowd:
+def server_load(scenario: Scenario, method: Method, senders: int) -> ServerLoad:
     """Has a few participants join and answer once, without training, and multiplies them."""
-    table = federation(scenario, "dry-run", method=method)
-    table.server.round = 1
-    answers = {name: _answer(table, name) for name in table.participants}
-    few = list(answers)
-    stands_for = {f"sender{index:05d}": few[index % len(few)] for index in range(senders)}
-    server = Server(table.seed, dict.fromkeys(stands_for, 1.0), round=1)
-    server.state = {key: _for_all(value, few, stands_for) for key, value in table.server.state.items()}
-    payloads = {sender: answers[name].payload for sender, name in stands_for.items()}
-    return Crowd(method, answers[few[0]].name, server, payloads)
+    few = federation(scenario, "dry-run", method=method)
+    few.server.round = 1
+    exchanges = {name: _first_exchange(few, name) for name in few.participants}
+    names = list(exchanges)
+    original = {f"sender{index:05d}": names[index % len(names)] for index in range(senders)}
+    server = Server(few.seed, dict.fromkeys(original, 1.0), round=1)
+    server.state = {key: _for_all_senders(value, names, original) for key, value in few.server.state.items()}
+    answers = {sender: exchanges[name].payload for sender, name in original.items()}
+    return ServerLoad(method, exchanges[names[0]].name, server, answers)
 
 
-def _name(index: int) -> str:
-    return f"p{index:05d}"
-
-
-def _answer(table: Federation, name: str) -> Exchange:
+def _first_exchange(few: Federation, name: str) -> Exchange:
     """What a participant sends at its first exchange of a round."""
-    me = table.participants[name]
+    me = few.participants[name]
     me.round = 1
-    session, answer = Session(me, table.method.round(me), "round", keep_optimizer=False), None
+    session, answer = Session(me, few.method.round(me), "round", keep_optimizer=False), None
     while isinstance(step := session.advance(answer), Job):
-        answer = table.engine.answer([step])[0]
+        answer = few.engine.answer([step])[0]
     assert isinstance(step, Exchange)
     return step
 
 
-def _for_all(kept: Any, few: list[str], stands_for: dict[str, str]) -> Any:
-    """What the server keeps of each of a few, for all who stand for them."""
-    if isinstance(kept, dict) and sorted(kept) == sorted(few):
-        return {sender: kept[name] for sender, name in stands_for.items()}
-    return kept
+def _for_all_senders(state: Any, names: list[str], original: dict[str, str]) -> Any:
+    """What the server keeps of each participant, for all who send in its name."""
+    if isinstance(state, dict) and sorted(state) == sorted(names):
+        return {sender: state[name] for sender, name in original.items()}
+    return state

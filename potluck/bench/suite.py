@@ -7,31 +7,27 @@ from functools import partial
 
 import torch
 
-from potluck.bench.measure import in_turns, ratios
+from potluck.bench.measure import interleaved, ratios
 from potluck.bench.results import Figure
-from potluck.bench.scenarios import CNN, COFED, FEDIN, MLP, NOTHING, RESNET34, RESNETS, Scenario, crowd, federation
-from potluck.bench.steps import eager_and_engine
+from potluck.bench.scenarios import CNN, COFED, FEDIN, IDLE, MLP, RESNET34, RESNETS, Scenario, federation, server_load
+from potluck.bench.steps import eager_against_engine
 from potluck.core.errors import SettingsError, nearest
 from potluck.methods import FedIN, PerHeFed
 
 OVERHEAD_GOAL = 1.0
 """Milliseconds for each participant and round."""
 
-STEPS = {"no step": 0, "one step": 1}
-
-
 MERGING_GOAL = 1 / 3
 """Of the machine's copy bandwidth."""
 
-
-COPIED = 2**28
+COPIED_BYTES = 2**28
 """Bytes that are copied to learn how fast copying is: far more than caches hold."""
 
 
-def serial_and_auto(scenario: Scenario, repeats: int, goal: float | None = None) -> list[Figure]:
+def rounds(scenario: Scenario, repeats: int, goal: float | None = None) -> list[Figure]:
     """Seconds for a round on the CPU, and how many times as fast the automatic engine is."""
-    seated = {engine: federation(scenario, engine) for engine in ("serial", "auto")}
-    timings = in_turns({engine: partial(f.run, 1) for engine, f in seated.items()}, repeats, warm_up=2)
+    joined = {engine: federation(scenario, engine) for engine in ("serial", "auto")}
+    timings = interleaved({engine: partial(f.run, 1) for engine, f in joined.items()}, repeats, warm_up=2)
     faster = ratios(timings["serial"].seconds, timings["auto"].seconds)
     name = f"{scenario.name} round"
     return [
@@ -40,39 +36,40 @@ def serial_and_auto(scenario: Scenario, repeats: int, goal: float | None = None)
     ]
 
 
-def overhead(repeats: int, scenario: Scenario = NOTHING, device: str = "cpu") -> list[Figure]:
-    """Milliseconds for each participant and round of FedAvg: without any step, and with one.
+def overhead(repeats: int, scenario: Scenario = IDLE, device: str = "cpu") -> list[Figure]:
+    """Milliseconds for each participant and round of FedAvg: without any step, and with load.
 
     One step of a model that does nothing adds what PyTorch itself takes to go backward and to step.
     """
-    seated = {
+    joined = {
         f"{engine}, {words}": federation(scenario.replace(plan=scenario.plan.replace(epochs=steps)), engine, device)
         for engine in ("serial", "auto")
-        for words, steps in STEPS.items()
+        for words, steps in (("no step", 0), ("one step", 1))
     }
-    timings = in_turns({name: partial(f.run, 1) for name, f in seated.items()}, repeats, warm_up=2)
+    timings = interleaved({name: partial(f.run, 1) for name, f in joined.items()}, repeats, warm_up=2)
     return [
         Figure.timed(f"nothing, {name}", timing, "ms", 1000 / scenario.count, OVERHEAD_GOAL)
         for name, timing in timings.items()
     ]
 
 
-def merging(repeats: int, senders: int = 100, *, checking: bool = False, copied: int = COPIED) -> list[Figure]:
+def merging(repeats: int, senders: int = 100, *, checking: bool = False, copied: int = COPIED_BYTES) -> list[Figure]:
     """Bytes of answers merged in a second, and how that compares with the bytes copied in a second, turn by turn.
 
-    PerHeFed merges sub-models of ResNet34s, FedIN the states of five ResNets; ``checking``: also with every answer
-    checked as it comes.
+    A few real participants give real answers, and a hundred senders send them, so memory stays bounded. PerHeFed
+    merges sub-models of ResNet34s, FedIN the states of five ResNets; ``checking``: also with every answer checked as
+    it comes.
     """
-    crowds = {"PerHeFed": crowd(RESNET34, PerHeFed(), senders), "FedIN": crowd(RESNETS, FedIN(), senders)}
+    loads = {"PerHeFed": server_load(RESNET34, PerHeFed(), senders), "FedIN": server_load(RESNETS, FedIN(), senders)}
     source = torch.ones(copied, dtype=torch.uint8)
     target = torch.empty_like(source)
-    sizes, ways = {"memory copied": copied}, {"memory copied": lambda: target.copy_(source)}
-    for name, one in crowds.items():
-        ways[f"{name} merged"] = one.merge
+    sizes, actions = {"memory copied": copied}, {"memory copied": lambda: target.copy_(source)}
+    for name, load in loads.items():
+        actions[f"{name} merged"] = load.merge
         if checking:
-            ways[f"{name} checked, merged"] = one.check_and_merge
-        sizes |= dict.fromkeys((f"{name} merged", f"{name} checked, merged"), one.bytes)
-    timings = in_turns(ways, repeats)
+            actions[f"{name} checked, merged"] = load.check_and_merge
+        sizes |= dict.fromkeys((f"{name} merged", f"{name} checked, merged"), load.bytes)
+    timings = interleaved(actions, repeats)
     rates = {name: [sizes[name] / seconds / 1e9 for seconds in timing.seconds] for name, timing in timings.items()}
     return [
         *(Figure.of(name, found, "GB/s", "higher") for name, found in rates.items()),
@@ -84,29 +81,29 @@ def merging(repeats: int, senders: int = 100, *, checking: bool = False, copied:
     ]
 
 
-Part = Callable[[], list[Figure]]
+Benchmark = Callable[[], list[Figure]]
 
-PARTS: dict[str, Part] = {
-    "mlp": lambda: serial_and_auto(MLP, repeats=5, goal=1.5),
-    "cnn": lambda: serial_and_auto(CNN, repeats=5, goal=1.2),
+BENCHMARKS: dict[str, Benchmark] = {
+    "mlp": lambda: rounds(MLP, repeats=5, goal=1.5),
+    "cnn": lambda: rounds(CNN, repeats=5, goal=1.2),
     "overhead": lambda: overhead(repeats=5),
     "merging": lambda: merging(repeats=2),
 }
 """What every machine can do, by name."""
 
-GPU_PARTS: dict[str, Part] = {
-    "fedin": lambda: eager_and_engine(FEDIN.replace(count=25, samples=256), "cuda", repeats=3),
-    "cofed": lambda: eager_and_engine(COFED, "cuda", repeats=3, goal=8.0),
+GPU_BENCHMARKS: dict[str, Benchmark] = {
+    "fedin": lambda: eager_against_engine(FEDIN.replace(count=25, samples=256), "cuda", repeats=3),
+    "cofed": lambda: eager_against_engine(COFED, "cuda", repeats=3, goal=8.0),
 }
 """What a machine with a GPU can do besides."""
 
 
-def chosen(only: list[str]) -> dict[str, Part]:
-    """The parts asked for; all that this machine can do, if none is."""
-    able = PARTS | GPU_PARTS if torch.cuda.is_available() else PARTS
+def selected(only: list[str]) -> dict[str, Benchmark]:
+    """The benchmarks asked for; all that this machine can do, if none is."""
+    able = BENCHMARKS | GPU_BENCHMARKS if torch.cuda.is_available() else BENCHMARKS
     for name in only:
-        if name not in PARTS | GPU_PARTS:
-            raise SettingsError(f"There is no benchmark {name!r}.{nearest(name, PARTS | GPU_PARTS)}")
+        if name not in BENCHMARKS | GPU_BENCHMARKS:
+            raise SettingsError(f"There is no benchmark {name!r}.{nearest(name, BENCHMARKS | GPU_BENCHMARKS)}")
         if name not in able:
             raise SettingsError(f"The benchmark {name!r} needs a GPU, and torch finds none here.")
-    return {name: part for name, part in able.items() if not only or name in only}
+    return {name: benchmark for name, benchmark in able.items() if not only or name in only}

@@ -15,7 +15,7 @@ from potluck.cli.run import warnings_on
 def bench(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run this one: mlp, cnn, overhead, merging; with a GPU fedin, cofed. Repeatable."),
+        typer.Option(help="Run only this one: mlp, cnn, overhead, merging; with a GPU fedin, cofed. Repeatable."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there.")] = None,
 ) -> None:
@@ -26,24 +26,24 @@ def bench(
     loop. It takes a minute or two on two cores. Leave the machine alone
     meanwhile: beside other work no figure means much.
     """
-    from potluck.bench.measure import busy, describe, in_words
-    from potluck.bench.results import Results, load_reference, standing
-    from potluck.bench.suite import chosen
+    from potluck.bench.measure import busy_warning, describe_machine, machine_in_words
+    from potluck.bench.results import Results, load_reference, reference_table
+    from potluck.bench.suite import selected
 
-    console, machine, figures = messages(), describe(), []
-    parts = chosen(only or [])
+    console, machine, figures = messages(), describe_machine(), []
+    benchmarks = selected(only or [])
     with warnings_on(console):
-        for name, measure in parts.items():
+        for name, measure in benchmarks.items():
             with waiting(f"measuring: {name}", console):
                 figures += measure()
     reference = load_reference()
     shown = Console(highlight=False)
-    shown.print(f"{in_words(machine)}\n", markup=False, soft_wrap=True)
-    shown.print(standing(figures, reference).to_rich())
+    shown.print(f"{machine_in_words(machine)}\n", markup=False, soft_wrap=True)
+    shown.print(reference_table(figures, reference).to_rich())
     if missing := [figure.name for figure in figures if figure.name not in reference]:
         shown.print(f"\nThe docs have no figure yet for {len(missing)} of {len(figures)}.", markup=False)
-    if warning := busy(machine):
+    if warning := busy_warning(machine):
         console.print(warning)
     if out is not None:
-        Results("bench", figures, {"parts": list(parts)}, machine).write(out)
+        Results("bench", figures, {"benchmarks": list(benchmarks)}, machine).write(out)
         typer.echo(f"Wrote {out}")

@@ -1,4 +1,4 @@
-"""Times are taken turn by turn; the first time and warming up do not count. The machine is told in words."""
+"""Times are taken turn by turn; the first time and warming up do not count. The machine is described."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import time
 
 import pytest
 
-from potluck.bench.measure import busy, describe, in_turns, in_words, ratios
+from potluck.bench.measure import busy_warning, describe_machine, interleaved, machine_in_words, ratios
 
 
-def test_ways_take_turns():
+def test_actions_take_turns():
     calls: list[str] = []
-    timings = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, warm_up=2)
+    timings = interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, warm_up=2)
     assert calls == ["a", "b"] * 5
     assert [len(timing.seconds) for timing in timings.values()] == [3, 3]
 
 
 def test_the_first_time_is_apart():
     pauses = iter([0.05, 0.0, 0.0, 0.0])
-    timing = in_turns({"a": lambda: time.sleep(next(pauses))}, repeats=3)["a"]
+    timing = interleaved({"a": lambda: time.sleep(next(pauses))}, repeats=3)["a"]
     assert timing.first >= 0.05 > timing.median
     assert timing.median == sorted(timing.seconds)[1]
 
@@ -29,13 +29,13 @@ def test_ratios_are_taken_turn_by_turn():
         ratios([1.0, 2.0], [1.0])
 
 
-def test_the_machine_is_told():
-    machine = describe()
+def test_the_machine_is_described():
+    machine = describe_machine()
     assert machine["cores"] >= 1
-    assert f"{machine['cores']} cores" in in_words(machine)
-    assert in_words({"cpu": "C", "cores": 2, "gpu": "G", "torch": "2"}) == "C, 2 cores, G, torch 2"
+    assert f"{machine['cores']} cores" in machine_in_words(machine)
+    assert machine_in_words({"cpu": "C", "cores": 2, "gpu": "G", "torch": "2"}) == "C, 2 cores, G, torch 2"
 
 
-def test_a_busy_machine_is_told():
-    assert busy({"cores": 2, "load_before": 0.5}) is None
-    assert "load 0.6 on 2 cores" in str(busy({"cores": 2, "load_before": 0.6}))
+def test_a_busy_machine_gets_a_warning():
+    assert busy_warning({"cores": 2, "load_before": 0.5}) is None
+    assert "load 0.6 on 2 cores" in str(busy_warning({"cores": 2, "load_before": 0.6}))

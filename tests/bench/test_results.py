@@ -7,7 +7,15 @@ import json
 import pytest
 
 from potluck.bench.measure import Timing
-from potluck.bench.results import Figure, Results, against, load_reference, make_reference, readable, standing
+from potluck.bench.results import (
+    Figure,
+    Results,
+    load_reference,
+    make_reference,
+    readable,
+    reference_table,
+    times_as_good,
+)
 from potluck.core.errors import DataError
 
 SLOW = Figure.timed("a round", Timing(9.0, (3.0, 1.0, 2.0)), "ms", scale=10, goal=15)
@@ -58,12 +66,12 @@ def reference(**values):
 
 def test_better_is_more_than_one_from_both_sides():
     known = reference(round=6.0, ratio=1.0)
-    assert against(ROUND, known) == against(RATIO, known) + 1 == 3.0
+    assert times_as_good(ROUND, known) == times_as_good(RATIO, known) + 1 == 3.0
     assert known["a round"]["machine"] == "C, 2 cores, torch 2.13"
 
 
 def test_the_table_says_where_it_stands():
-    rows = standing([ROUND, RATIO], reference(round=1.0, ratio=2.1)).rows
+    rows = reference_table([ROUND, RATIO], reference(round=1.0, ratio=2.1)).rows
     assert [list(row) for row in rows] == [
         ["a round", "2.00 s", "1.00 s", "2.00 × worse", ""],
         ["a over b", "2.00 ×", "2.10 ×", "level", "≥ 1.50 met"],
@@ -71,9 +79,9 @@ def test_the_table_says_where_it_stands():
 
 
 def test_what_the_docs_do_not_tell_is_left_open():
-    assert against(ROUND, {}) is None
-    assert against(ROUND, {"a round": {"value": 1.0, "unit": "ms"}}) is None
-    assert list(standing([ROUND], {}).rows[0]) == ["a round", "2.00 s", "–", "", ""]
+    assert times_as_good(ROUND, {}) is None
+    assert times_as_good(ROUND, {"a round": {"value": 1.0, "unit": "ms"}}) is None
+    assert list(reference_table([ROUND], {}).rows[0]) == ["a round", "2.00 s", "–", "", ""]
 
 
 def test_the_reference_comes_with_the_package():
@@ -84,4 +92,4 @@ def test_the_reference_comes_with_the_package():
 
 @pytest.mark.parametrize("times", [0.8, 1.0, 1.25])
 def test_a_quarter_is_level(times):
-    assert standing([ROUND], reference(round=2.0 * times, ratio=1.0)).rows[0][3] == "level"
+    assert reference_table([ROUND], reference(round=2.0 * times, ratio=1.0)).rows[0][3] == "level"

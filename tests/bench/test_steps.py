@@ -1,4 +1,4 @@
-"""Training steps, told beside those of a plain PyTorch loop."""
+"""Training steps beside those of a plain PyTorch loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from potluck.bench.scenarios import CNN, COFED
-from potluck.bench.steps import eager_and_engine, eager_epochs
+from potluck.bench.steps import eager_against_engine, eager_epochs
 
 TINY = COFED.replace(models=COFED.models[:2], count=4, samples=10, plan=COFED.plan.replace(batch_size=5))
 
@@ -22,8 +22,8 @@ def test_an_eager_loop_for_each_architecture(monkeypatch):
     assert len(steps) == 2 * TINY.steps == 4
 
 
-def test_steps_are_told_for_each_participant_and_step():
-    figures = {figure.name: figure for figure in eager_and_engine(TINY, "cpu", repeats=3, engine="serial", goal=8)}
+def test_steps_are_measured_for_each_participant_and_step():
+    figures = {figure.name: figure for figure in eager_against_engine(TINY, "cpu", repeats=3, engine="serial", goal=8)}
     assert list(figures) == [
         f"CoFED 4: {what}" for what in ("eager", "Fit", "first Fit", "steps", "Fit over eager", "steps over eager")
     ]
@@ -34,5 +34,5 @@ def test_steps_are_told_for_each_participant_and_step():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_compared_with_its_memory():
-    names = [figure.name for figure in eager_and_engine(CNN.replace(count=2, samples=50), "cuda", repeats=2)]
+    names = [figure.name for figure in eager_against_engine(CNN.replace(count=2, samples=50), "cuda", repeats=2)]
     assert names[-1] == "CNN 2: steps over floor"

@@ -6,22 +6,22 @@ import pytest
 import torch
 
 from potluck.bench import suite
-from potluck.bench.scenarios import MLP, NOTHING, RESNET34
-from potluck.bench.suite import GPU_PARTS, PARTS, chosen, merging, overhead, serial_and_auto
+from potluck.bench.scenarios import IDLE, MLP, RESNET34
+from potluck.bench.suite import BENCHMARKS, GPU_BENCHMARKS, merging, overhead, rounds, selected
 from potluck.core.errors import SettingsError
 
 RESNET = RESNET34.replace(models=("resnet10",), count=2)
 
 
 def test_rounds_are_compared():
-    figures = {figure.name: figure for figure in serial_and_auto(MLP.replace(count=2, samples=32), repeats=2, goal=1.5)}
+    figures = {figure.name: figure for figure in rounds(MLP.replace(count=2, samples=32), repeats=2, goal=1.5)}
     assert list(figures) == ["MLP round, serial", "MLP round, auto", "MLP round, auto over serial"]
     assert figures["MLP round, auto over serial"].goal == 1.5
     assert all(figure.value > 0 and figure.repeats == 2 for figure in figures.values())
 
 
-def test_the_engines_own_cost_is_told_for_each_participant():
-    figures = overhead(2, NOTHING.replace(count=3))
+def test_the_engines_own_cost_is_measured_for_each_participant():
+    figures = overhead(2, IDLE.replace(count=3))
     assert [figure.name.removeprefix("nothing, ") for figure in figures] == [
         f"{engine}, {steps}" for engine in ("serial", "auto") for steps in ("no step", "one step")
     ]
@@ -38,13 +38,13 @@ def test_merging_is_compared_with_copying(monkeypatch):
     assert figures["FedIN merged over copied"].goal == pytest.approx(1 / 3)
 
 
-def test_parts_are_chosen_by_name(monkeypatch):
+def test_benchmarks_are_chosen_by_name(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert list(chosen([])) == list(PARTS)
-    assert list(chosen(["overhead", "mlp"])) == ["mlp", "overhead"]
+    assert list(selected([])) == list(BENCHMARKS)
+    assert list(selected(["overhead", "mlp"])) == ["mlp", "overhead"]
     with pytest.raises(SettingsError, match="no benchmark 'mpl'"):
-        chosen(["mpl"])
+        selected(["mpl"])
     with pytest.raises(SettingsError, match="'fedin' needs a GPU"):
-        chosen(["fedin"])
+        selected(["fedin"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert list(chosen([])) == [*PARTS, *GPU_PARTS]
+    assert list(selected([])) == [*BENCHMARKS, *GPU_BENCHMARKS]

@@ -1,4 +1,4 @@
-"""What the scripts have in common: mistakes told plainly, a table and a file at the end."""
+"""What the scripts have in common: errors in one line, a table and a file at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.script import run_script
 from potluck.bench.results import Results
 
 
-def test_a_script_tells_mistakes_plainly(monkeypatch):
+def test_a_script_reports_errors_in_one_line(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["cpu_round.py", "--only", "CMM"])
     with pytest.raises(SystemExit) as ended:
         run_script(cpu_round.main)

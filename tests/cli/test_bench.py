@@ -8,15 +8,15 @@ import pytest
 
 from potluck.bench import results, suite
 from potluck.bench.results import Figure, Results
-from potluck.bench.scenarios import NOTHING
+from potluck.bench.scenarios import IDLE
 from potluck.bench.suite import overhead
 from tests.cli.commands import potluck
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Parts that take no time."""
-    monkeypatch.setattr(suite, "PARTS", {"mlp": lambda: [Figure.of("a round", [2.0], "s", goal=3.0)]})
+    """Benchmarks that take no time."""
+    monkeypatch.setattr(suite, "BENCHMARKS", {"mlp": lambda: [Figure.of("a round", [2.0], "s", goal=3.0)]})
     monkeypatch.setattr(results, "load_reference", dict)
 
 
@@ -37,15 +37,15 @@ def test_it_writes_json(quick, tmp_path):
     file = tmp_path / "bench.json"
     assert f"Wrote {file}" in potluck("bench", "--only", "mlp", "--json", file).stdout.replace("\n", "")
     assert Results.read(file).figures[0].value == 2.0
-    assert json.loads(file.read_text())["settings"] == {"parts": ["mlp"]}
+    assert json.loads(file.read_text())["settings"] == {"benchmarks": ["mlp"]}
 
 
-def test_a_real_part_runs_and_fits_the_screen(monkeypatch):
-    monkeypatch.setitem(suite.PARTS, "overhead", lambda: overhead(repeats=2, scenario=NOTHING.replace(count=3)))
+def test_a_real_benchmark_runs_and_fits_the_screen(monkeypatch):
+    monkeypatch.setitem(suite.BENCHMARKS, "overhead", lambda: overhead(repeats=2, scenario=IDLE.replace(count=3)))
     result = potluck("bench", "--only", "overhead")
     assert "nothing, auto, one step" in result.stdout
     assert max(len(line) for line in result.stdout.splitlines()[2:]) <= 80
 
 
-def test_an_unknown_part_is_told():
+def test_an_unknown_benchmark_is_told():
     assert "There is no benchmark 'mpl'. Did you mean 'mlp'?" in potluck("bench", "--only", "mpl", fails=2).stderr
