@@ -160,6 +160,9 @@ class LazyReplies(Mapping[str, T]):
             raise KeyError(name)
         return self._make(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # without making a reply, which would be counted as sent
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from potluck import Limits, Payload, PayloadError, Schema, TensorSpec
+from potluck.core.payload import LazyReplies
 
 DTYPES = [
     torch.int64,
@@ -324,3 +325,29 @@ def test_large_values_are_finite_even_if_their_sum_is_not():
             Payload({"x": values}).check_finite()
     with pytest.raises(PayloadError, match="NaN or infinity"):
         Payload({"x": torch.tensor([float("inf"), -float("inf")])}).check_finite()
+
+
+# Replies made when they are handed out
+
+
+def test_asking_who_has_a_reply_makes_none():
+    """A reply is counted as sent when it is made, so that nothing but handing it out may make one."""
+    made = []
+    replies = LazyReplies(["p1", "p0", "p1"], lambda name: made.append(name) or name.upper())
+    assert "p0" in replies
+    assert "stranger" not in replies
+    assert list(replies) == ["p1", "p0"]
+    assert len(replies) == 2
+    assert replies.keys() == {"p0", "p1"}
+    assert made == []
+    assert replies["p0"] == replies["p0"] == "P0"
+    assert made == ["p0", "p0"], "none is kept"
+
+
+def test_there_is_no_reply_for_a_stranger():
+    made = []
+    replies = LazyReplies(["p0"], made.append)
+    with pytest.raises(KeyError, match="stranger"):
+        replies["stranger"]
+    assert replies.get("stranger") is None
+    assert made == []
