@@ -112,3 +112,58 @@ def test_another_function_is_another_method(tmp_path):
     taught().run(1, run_dir=tmp_path)
     with pytest.raises(CheckpointError, match="belongs to another federation: method differ"):
         taught(mlp).run(2, run_dir=tmp_path, resume=True)
+
+
+def decided(people=None, **settings):
+    """A federation of which one thing or another is different."""
+    people = participants([mlp(i) for i in range(2)]) if people is None else people
+    usual = {"public": PUBLIC, "test": TEST, "seed": 1, "engine": "serial", "keep_optimizer": False}
+    return potluck.Federation(people, CoFED(update_batch_size=16), **{**usual, **settings})
+
+
+def one_changed(pair, row=0):
+    """The same samples but for one label."""
+    x, y = pair
+    changed = y.copy()
+    changed[row] = (changed[row] + 1) % 3
+    return x, changed
+
+
+def own_test():
+    people = participants([mlp(i) for i in range(2)])
+    people[1].held["test"] = people[1].data
+    return people
+
+
+OTHERS = {
+    "test data": lambda: decided(test=one_changed(TEST)),
+    "test data of its own": lambda: decided(own_test()),
+    "no test data": lambda: decided(test=None),
+    "public data": lambda: decided(public=one_changed(PUBLIC)),
+    "public data without labels": lambda: decided(public=PUBLIC[0]),
+    "more public data": lambda: decided(public=made_data(31, 90)),
+    "precision": lambda: decided(precision="float32"),
+    "keep_optimizer": lambda: decided(keep_optimizer=True),
+    "participation": lambda: decided(participation=0.5),
+    "seed": lambda: decided(seed=2),
+    "method": lambda: potluck.Federation(
+        participants([mlp(i) for i in range(2)]),
+        CoFED(update_batch_size=17),
+        public=PUBLIC,
+        test=TEST,
+        seed=1,
+        keep_optimizer=False,
+    ),
+}
+CALLED = {"test data of its own": "test data", "no test data": "test data"} | dict.fromkeys(
+    ("public data without labels", "more public data"), "public data"
+)
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_decides_a_result_must_be_the_same_when_a_run_goes_on(what, tmp_path):
+    """The error names what is different, and nothing else."""
+    decided().run(1, run_dir=tmp_path)
+    decided().run(2, run_dir=tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match=rf"belongs to another federation: {CALLED.get(what, what)} differ\."):
+        OTHERS[what]().run(3, run_dir=tmp_path, resume=True)
