@@ -167,7 +167,10 @@ def test_models_brought_as_objects_stay_with_their_owner():
 
 
 class Counting(nn.Module):
-    """Counts its batches in a plain attribute and remembers the last one's mean in a buffer it does not save."""
+    """Counts its batches in a plain attribute and remembers the last one's mean in a buffer it does not save.
+
+    Both scale what it puts out: a softmax would not see what is added to all classes alike.
+    """
 
     def __init__(self):
         super().__init__()
@@ -178,12 +181,37 @@ class Counting(nn.Module):
         if self.training:
             self.seen += 1
             self.mean = x.mean().detach()
-        return self.line(self.flat(x)) + self.mean + 0.1 * self.seen
+        return self.line(self.flat(x)) * (1.0 + self.mean + 0.1 * self.seen)
 
 
 def test_networks_that_change_in_other_ways_than_by_weights():
     runs = [table(Local(), people([Counting] * 5), storage=place, engine="serial") for place in ("memory", "disk")]
     agree(runs[0].run(3).rows(), runs[1].run(3).rows(), 0)
+
+
+class Marked(nn.Module):
+    """Keeps in a buffer that it does not save who made it: the first one made is 1, the next one 2."""
+
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        Marked.made += 1
+        self.line = nn.Sequential(nn.Flatten(), nn.Linear(36, 3).double())
+        self.register_buffer("owner", torch.tensor(Marked.made), persistent=False)
+
+    def forward(self, x):
+        return self.line(x)
+
+
+def test_what_a_network_does_not_save_stays_its_owners(monkeypatch):
+    """Networks of one architecture are read back into copies of one of them, with its buffers."""
+    monkeypatch.setattr(Marked, "made", 0)
+    federation = table(Local(), people([Marked] * 5))
+    federation.run(2)
+    for owner, person in enumerate(federation.participants.values(), start=1):
+        assert "learner" in resting(person)
+        assert person.model.owner == owner
 
 
 def test_a_participant_moves_on_to_another_federation():
