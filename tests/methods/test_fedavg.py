@@ -9,7 +9,7 @@ import potluck
 from potluck.core.architecture import layout_of
 from potluck.core.payload import Payload
 from potluck.methods import FedAvg
-from tests.tables import PLAN, cnn, made_data, mlp, participants
+from tests.tables import PLAN, agree, cnn, made_data, mlp, participants
 
 
 def start(method, **settings):
@@ -142,3 +142,33 @@ def test_layouts_read_from_a_checkpoint_become_one_again(tmp_path):
     resumed = table()
     resumed.run(2, run_dir=tmp_path, resume=True)
     assert len({id(layout) for layout in resumed.server.state["layouts"].values()}) == 1
+
+
+class Registered(torch.nn.Module):
+    """A network whose two layers are registered in one order or the other; what it computes is the same."""
+
+    def __init__(self, names, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        layers = {"first": torch.nn.Linear(36, 3).double(), "second": torch.nn.Linear(3, 3).double()}
+        for name in names:
+            self.add_module(name, layers[name])
+
+    def forward(self, x):
+        return self.second(self.first(x.flatten(1)))
+
+
+@pytest.mark.parametrize("aggregation", ["whole", "layerwise", "same-architecture"])
+def test_entries_are_averaged_by_name_in_whatever_order_they_are_registered(aggregation):
+    def table(*orders):
+        people = participants([Registered(names, seed) for seed, names in enumerate(orders)])
+        return potluck.Federation(people, FedAvg(aggregation=aggregation), test=made_data(20, 9), seed=1)
+
+    forward, backward = ("first", "second"), ("second", "first")
+    mixed, alike = table(forward, backward, backward), table(forward, forward, forward)
+    agree(alike.run(2).rows(), mixed.run(2).rows(), 1e-12)
+    for one, other in zip(mixed.participants.values(), alike.participants.values(), strict=True):
+        ours, theirs = one.weights(), other.weights()
+        assert ours.keys() == theirs.keys()
+        for name, entry in theirs.items():
+            torch.testing.assert_close(ours[name], entry, rtol=1e-12, atol=1e-12)
