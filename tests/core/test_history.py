@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from potluck import History
@@ -91,8 +93,13 @@ def test_json_keeps_everything():
     assert again.rounds == 2
 
 
-def test_a_history_with_a_model_that_diverged_can_be_kept():
-    History([row(1, "bank", 0.5) | {"loss": float("nan")}]).to_json()
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), -float("inf")])
+def test_a_history_with_a_model_that_diverged_can_be_kept(loss):
+    """JSON has no such number: the row says that there is none, before it is written and after."""
+    kept = History([row(1, "bank", 0.5) | {"loss": loss}])
+    assert kept.rows() == [row(1, "bank", 0.5) | {"loss": None}]
+    assert json.loads(kept.to_json()) == kept.rows()
+    assert cells(kept.table(), "bank")[3] == "–"
 
 
 def cells(table, name):
