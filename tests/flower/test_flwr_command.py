@@ -1,0 +1,47 @@
+"""Flower's command."""
+
+from __future__ import annotations
+
+import pytest
+
+from potluck.core.errors import PotluckError
+from potluck.flower import processes
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Has Flower's command be a script that prints what it is told to, and ends as it is told to."""
+
+    def is_replaced(printed, code=0, complaint=""):
+        script = tmp_path / "flwr"
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\necho \"$@\" >{tmp_path / 'given'}\n")
+        with script.open("a") as file:
+            file.write(f"echo '{complaint}' >&2\nexit {code}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(processes.sys, "executable", str(tmp_path / "python"))
+
+    return is_replaced
+
+
+def test_what_flowers_command_prints_is_read(command, tmp_path):
+    command('Some words first.\n{"success": true, "run-id": 7}')
+    assert processes.flwr({}, "run", "app", "here")["run-id"] == 7
+    assert (tmp_path / "given").read_text() == "run app here --format json\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "reason"),
+    [
+        ('{"success": false, "error-message": "no such run"}', 0, "no such run"),
+        ('{"success": false, "error-message": "no such run"}', 1, "no such run"),
+        ('{"success": true}', 1, r'"success": true'),
+        ('{"run-id": 7}', 0, r'"run-id": 7'),
+        ("no JSON at all", 0, "no JSON at all"),
+        ('{"success": tru', 0, r'"success": tru'),
+        ("", 2, "it broke"),
+    ],
+)
+def test_a_command_of_flowers_that_fails_is_an_error(printed, code, reason, command):
+    command(printed, code, "it broke")
+    with pytest.raises(PotluckError, match=rf"`flwr stop 7` failed: .*{reason}"):
+        processes.flwr({}, "stop", "7", "superlink")
