@@ -46,7 +46,7 @@ def models(as_json: Json = False) -> None:
 
 
 def data(as_json: Json = False) -> None:
-    """List the data sources, and the partitions that deal them out."""
+    """List the data sources, and the partitions that split them among participants."""
     kinds = (("source", SOURCES, ()), ("partition", PARTITIONS, SUPPLIED["partition"]))
     entries = [
         {"name": name, "kind": kind, "about": _about(registry[name])} | _settings(registry[name], supplied)

@@ -1,7 +1,7 @@
-"""Data: where it comes from, how it is shared out, and what everyone may see.
+"""Data: where it comes from, how it is split among participants, and what is public.
 
-``sources`` finds or makes a data set (a ``Source``). ``partitions`` shares its rows out among participants (a
-``Partition``). ``public`` gives the public set that some methods need. ``picture`` shows who holds what.
+``loaders`` finds a data set (a ``Source``), ``synthetic`` generates one. ``partitioners`` splits its rows among
+participants (a ``Partition``). ``public`` makes the public set that some methods need. ``plots`` draws who has what.
 """
 
 from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz

@@ -1,4 +1,4 @@
-"""Dealing things out under limits: the arithmetic that several partitions share."""
+"""Allocation under limits: the arithmetic that several partitions share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 
 def evenly(total: int, room: NDArray[Any]) -> NDArray[Any]:
-    """Splits ``total`` into parts as even as ``room`` allows: no part is larger than its room."""
+    """Splits ``total`` into parts as even as ``room`` allows: no part is larger than its limit there."""
     parts = np.zeros(len(room), dtype=int)
-    # The smallest first: what one cannot take is shared by all that are still to come.
+    # The smallest first: what exceeds its limit is shared by all that follow.
     for done, place in enumerate(np.argsort(room, kind="stable")):
         parts[place] = min(room[place], total // (len(room) - done))
         total -= parts[place]
@@ -23,8 +23,15 @@ def deal(
 ) -> list[NDArray[Any]] | None:
     """Gives participant i ``sizes[i]`` different classes, and class j to at most ``slots[j]`` participants.
 
-    Any class with a free slot may be drawn, which can fail near the end: then the answer is None. With
-    ``fullest_first`` only those with most free slots are, which fails only when there is no way at all.
+    Args:
+        sizes: how many classes each participant gets.
+        slots: how many participants may get each class.
+        rng: draws the classes.
+        fullest_first: whether only classes with most free slots are drawn. Then it fails only where there is no
+            solution; otherwise any class with a free slot may be drawn, which can fail near the end.
+
+    Returns:
+        For each participant its classes; None if it failed.
     """
     left = slots.copy()
     hands = []

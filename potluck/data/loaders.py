@@ -1,4 +1,4 @@
-"""Where data comes from: sets found by name, files, and arrays at hand."""
+"""Where data comes from: sets found by name, files, and arrays in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def digits(test_share: float = 0.25, seed: int = 0) -> Source:
 
 
 def arrays(x: Any, y: Any, x_test: Any = None, y_test: Any = None, test_share: float = 0.25, seed: int = 0) -> Source:
-    """Arrays at hand. Without test rows a share is set aside, every class in proportion."""
+    """Arrays in memory. Without test rows a share is split off, every class in proportion."""
     if (x_test is None) != (y_test is None):
         given, missing = ("y_test", "x_test") if x_test is None else ("x_test", "y_test")
         raise DataError(f"{given} is given but {missing} is not; expected both or none.")
@@ -44,8 +44,8 @@ def arrays(x: Any, y: Any, x_test: Any = None, y_test: Any = None, test_share: f
 def npz(path: str | Path) -> Source:
     """A file of arrays ``x_train, y_train, x_test, y_test``; images of bytes get their channels first.
 
-    ``y_coarse_train, y_coarse_test``, where there, are the labels, and ``y_*`` the finer ones; ``w_train`` are
-    groups. Other arrays are left alone, and nothing is unpickled.
+    ``y_coarse_train, y_coarse_test``, if present, are the labels, and ``y_*`` the finer ones; ``w_train`` are
+    groups. Other arrays are ignored, and nothing is unpickled.
     """
     path = Path(path).expanduser()
     found = _read(path)

@@ -1,4 +1,4 @@
-"""A partition: who holds which rows, and which classes each one tells apart."""
+"""A partition: which rows and which label space each participant has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from potluck.core.labels import LabelSpace, label_space
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """For each participant the rows it holds (sorted; no row is held twice) and its label space."""
+    """The rows and the label space of each participant.
+
+    Args:
+        indices: for each participant the numbers of its rows, sorted; no row belongs to two participants.
+        labels: for each participant its label space.
+    """
 
     indices: list[NDArray[Any]]
     labels: list[LabelSpace]
@@ -23,20 +28,22 @@ class Partition:
     def __post_init__(self) -> None:
         people, spaces = len(self.indices), len(self.labels)
         if people != spaces or not people:
-            raise DataError(f"{people} shares and {spaces} label spaces; expected one of each for everyone.")
+            raise DataError(
+                f"{people} sets of rows and {spaces} label spaces; expected one of each for every participant."
+            )
         rows, holders = np.unique(np.concatenate(self.indices), return_counts=True)
         if (holders > 1).any():
             twice = rows[holders > 1][0]
-            raise DataError(f"Row {twice} is held twice; expected every row in one share at most.")
+            raise DataError(f"Row {twice} belongs to two participants; expected every row at one participant at most.")
 
 
 def with_all_labels(shares: Sequence[NDArray[Any]], y: NDArray[Any]) -> Partition:
-    """A partition where everyone tells all classes apart, whether or not it holds rows of each."""
+    """A partition where every label space has all classes, whether or not the participant has rows of each."""
     everything = label_space(np.unique(y), "y")
     return Partition([np.sort(share) for share in shares], [everything] * len(shares))
 
 
 def with_own_labels(shares: Sequence[Sequence[NDArray[Any]]], labels: Sequence[NDArray[Any]]) -> Partition:
-    """A partition where everyone holds rows of some classes, in pieces, and tells only these apart."""
+    """A partition where each participant has rows of some classes, in pieces, and only these in its label space."""
     whole = [np.sort(np.concatenate(pieces)) for pieces in shares]
     return Partition(whole, [label_space(own, "y") for own in labels])

@@ -1,4 +1,4 @@
-"""Ways to share one data set out among participants. Every one is drawn from its seed alone."""
+"""Partitions of one data set among participants. Each is drawn from its seed alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def iid(y: Any, participants: int, seed: int = 0) -> Partition:
 def dirichlet(y: Any, participants: int, alpha: float, seed: int = 0, minimum: int = 1) -> Partition:
     """Every class is split by proportions from Dirichlet(α, …, α): the smaller α, the more unequal.
 
-    If after some draws someone still has fewer than ``minimum`` rows, the largest holders give theirs.
+    If after some draws a participant still has fewer than ``minimum`` rows, those with most rows give some of theirs.
     """
     y = as_labels(y, "y")
     _enough(len(y), participants, minimum)
@@ -49,14 +49,14 @@ def dirichlet(y: Any, participants: int, alpha: float, seed: int = 0, minimum: i
 def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: int = 1) -> Partition:
     """Every participant gets ``classes`` classes, its label space, and at least ``minimum`` rows of each.
 
-    Classes have equally many holders, as far as their rows reach, and those share the rows evenly. A class
-    goes to nobody only when participants × classes is less than the number of classes.
+    Every class has equally many participants, as far as its rows suffice, and these split the rows evenly. A class
+    has no participant only when participants × classes is less than the number of classes.
     """
     y = as_labels(y, "y")
     at_least(1, participants=participants, classes=classes, minimum=minimum)
     rng = draws(seed, "by classes")
     pools = rows_of(y, rng)
-    order = rng.permutation(len(pools))  # so that no class is favoured where holders cannot be equally many
+    order = rng.permutation(len(pools))  # so that no class is favoured where their participants cannot be equally many
     room = np.array([min(participants, len(pools[number]) // minimum) for number in order])
     asked = participants * classes
     if asked > room.sum():
@@ -67,7 +67,7 @@ def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: 
             + (f"classes={most} would fit." if most else "Lower minimum or participants.")
         )
     hands = deal(np.full(participants, classes), evenly(asked, room), rng, fullest_first=True)
-    assert hands is not None, "hands of one size that fit in sum can always be dealt"
+    assert hands is not None, "equal numbers of classes that fit in sum can always be allocated"
     hands = [order[hands[place]] for place in rng.permutation(participants)]
     shares: list[list[NDArray[Any]]] = [[] for _ in hands]
     for number, rows in enumerate(pools):
@@ -109,7 +109,7 @@ PARTITIONS = Registry(
 
 
 def split(kind: str, source: Source, participants: int, seed: int = 0, **settings: Any) -> Partition:
-    """Shares out a source's training rows by the name of a partition, which gets the columns it takes."""
+    """Splits a source's training rows by the name of a partition, which gets the columns it takes."""
     function = PARTITIONS[kind]
     taken = inspect.signature(function).parameters
     columns = {name: getattr(source, name) for name in ("y", "fine", "groups") if name in taken}
@@ -142,7 +142,7 @@ def _draw(y: NDArray[Any], participants: int, alpha: float, rng: np.random.Gener
 
 
 def _repair(shares: list[NDArray[Any]], minimum: int, rng: np.random.Generator) -> list[NDArray[Any]]:
-    """Levels the largest shares just as far as the smallest need rows, and hands those over at random."""
+    """Reduces the largest shares just as far as the smallest need rows, and moves those rows at random."""
     sizes = np.array([len(share) for share in shares])
     poor = sizes < minimum
     goal = np.full(len(shares), minimum)

@@ -1,4 +1,4 @@
-"""Who holds what: a table of counts, and a picture of it."""
+"""Which participant has how many rows of each class: a table of counts, and a plot of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ _PALE, _BLUE, _DARK, _GREY = "#d6e6f4", "#4a98c9", "#12447a", "#eeeeee"
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """``counts[i, j]``: how many rows of ``classes[j]`` the participant ``names[i]`` holds."""
+    """How many rows of each class each participant has.
+
+    Args:
+        names: the participants.
+        classes: the classes, sorted.
+        counts: ``counts[i, j]`` rows of ``classes[j]`` belong to participant ``names[i]``.
+    """
 
     names: tuple[str, ...]
     classes: LabelSpace
@@ -28,7 +34,7 @@ class Holdings:
 
 
 def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -> Holdings:
-    """Counts the rows of each class that each participant holds. Without names they are numbered from 0."""
+    """Counts the rows of each class that each participant has. Without names they are numbered from 0."""
     y = as_labels(y, "y")
     people = len(partition.indices)
     names = [str(number) for number in range(people)] if names is None else names
@@ -36,17 +42,19 @@ def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -
         raise DataError(f"{len(names)} names for {people} participants; expected one for each.")
     last = max((int(share.max()) for share in partition.indices if len(share)), default=-1)
     if last >= len(y):
-        raise DataError(f"The partition holds row {last}, y has {len(y)} rows; give the y it was made from.")
+        raise DataError(
+            f"The partition has row {last}, y has {len(y)} rows; expected the y that the partition was made from."
+        )
     classes, codes = np.unique(y, return_inverse=True)
     counts = [np.bincount(codes[share], minlength=len(classes)) for share in partition.indices]
     return Holdings(tuple(names), label_space(classes, "y"), np.array(counts))
 
 
 def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
-    """Draws who holds what to a PNG or SVG: a tile for each participant and class, bars for the totals."""
+    """Plots a partition to a PNG or SVG: a tile for each participant and class, bars for the totals."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
-        raise SettingsError(f"A picture named {path.name!r}; expected a name that ends in .png or .svg.")
+        raise SettingsError(f"The file of a plot is named {path.name!r}; expected a name that ends in .png or .svg.")
     held = holdings(partition, y, names)
     own = np.array([[label in space for label in held.classes] for space in partition.labels])
     figure = _draw(held, own)
@@ -60,7 +68,7 @@ def _draw(held: Holdings, own: NDArray[Any]) -> Any:
         from matplotlib.colors import LinearSegmentedColormap, ListedColormap
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise PotluckError(f"Pictures need matplotlib: {how_to_install('plots')}") from error
+        raise PotluckError(f"Plots need matplotlib: {how_to_install('plots')}") from error
 
     people, kinds = held.counts.shape
     wide, high = max(0.15, min(9 / people, 0.9)), max(0.2, min(5 / kinds, 0.45))  # inches of a tile

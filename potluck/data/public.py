@@ -1,4 +1,4 @@
-"""Public sets: what everyone may see. Set aside from the data, borrowed from another set, or made."""
+"""Public sets, which all parties may see: split off the data, taken from another source, or generated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from potluck.data.sampling import as_labels, at_least, draws, same_length, set_a
 from potluck.data.source import Source
 
 FEW_VALUES = 20
-"""A column with no more distinct values than this is taken for a choice, not a measure."""
+"""A column with no more distinct values than this is treated as categories, not as a measure."""
 
 
 @dataclass(frozen=True, eq=False)
 class Aside:
-    """Rows set aside for everyone (``x``, ``y``), and the numbers of the rows that are ``kept``."""
+    """Public rows, and those that are left.
+
+    Args:
+        x: the inputs of the public rows.
+        y: their labels.
+        kept: the numbers of the other rows, which stay private.
+    """
 
     x: NDArray[Any]
     y: NDArray[Any]
@@ -27,7 +33,7 @@ class Aside:
 
 
 def split_public(x: Any, y: Any, amount: int | float, seed: int = 0) -> Aside:
-    """Sets rows aside, every class in proportion: a share of them, such as 0.1, or a number, such as 500."""
+    """Splits public rows off, every class in proportion: a share of them, such as 0.1, or a number, such as 500."""
     x, y = np.asarray(x), as_labels(y, "y")
     same_length(x=x, y=y)
     if isinstance(amount, float) and not 0 < amount < 1:
@@ -55,7 +61,7 @@ def from_source(
 
 
 def valid_values(x: Any, count: int, seed: int = 0, groups: Sequence[Sequence[int]] = ()) -> NDArray[Any]:
-    """Made rows for a table, each value valid for its column (CoFED section 5.7), columns independent.
+    """Generated rows for a table, each value valid for its column (CoFED section 5.7), columns independent.
 
     Whole numbers, and columns of few distinct values, take a value that occurs, all equally likely; measures
     are uniform between the least and the greatest. The columns in one of ``groups`` (a one-hot code) are drawn

@@ -39,7 +39,7 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
 
 
 def same_length(**columns: NDArray[Any]) -> None:
-    """Checks that every column speaks of the same rows."""
+    """Checks that all columns have the same number of rows."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"Columns of different lengths: {lengths}; expected one entry for each row.")
@@ -60,7 +60,7 @@ def set_aside(y: NDArray[Any], count: int, rng: np.random.Generator, what: str) 
         raise DataError(
             f"{what} would be {count} of {len(y)} rows; expected 1 to {len(free)}, since every class keeps one."
         )
-    # The rows lie class by class: steps of equal width take the same part of every class.
+    # The rows are ordered by class: steps of equal width take the same share of every class.
     steps = ((np.arange(count) + rng.random()) * len(free) / count).astype(int)
     taken = np.zeros(len(y), dtype=bool)
     taken[free[steps]] = True

@@ -1,4 +1,4 @@
-"""What a data source gives: training rows, test rows, and what else is known of them."""
+"""A data source: training rows, test rows, and what else is known of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from potluck.data.sampling import as_labels, draws, same_length, set_aside
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Training and test rows with labels (whole numbers or text), checked when made.
+    """Training and test rows with labels, checked when made.
 
-    ``fine`` are the subclasses where ``y`` are superclasses; ``groups`` say from whom each training row is.
+    Args:
+        name: what errors call it.
+        x: the training inputs: rows × shape of one input.
+        y: their labels, whole numbers or text.
+        x_test: the test inputs.
+        y_test: their labels; all of them occur in ``y``.
+        fine: the subclass of each training row, where ``y`` are superclasses; by default None.
+        fine_test: the subclass of each test row; by default None.
+        groups: the group of each training row, such as its writer or hospital; by default None.
     """
 
     name: str
@@ -81,7 +89,7 @@ def held_out(
     fine: NDArray[Any] | None = None,
     groups: NDArray[Any] | None = None,
 ) -> Source:
-    """A source whose test rows are a share of the rows given, every class in proportion."""
+    """A source whose test rows are a share of these rows, every class in proportion."""
     same_length(x=x, y=y)
     if not 0 < test_share < 1:
         raise DataError(f"{name}: test_share={test_share!r}; expected a share between 0 and 1.")

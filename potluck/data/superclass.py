@@ -1,4 +1,4 @@
-"""CoFED's CIFAR setting: everyone has a few superclasses of its own, and perhaps few subclasses of each."""
+"""CoFED's CIFAR setting: each participant has some superclasses, and perhaps only some subclasses of each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,19 @@ def superclasses(
     samples_per_class: int = 50,
     subclasses: Range | None = None,
 ) -> Partition:
-    """Gives everyone some superclasses, drawn at random, and ``samples_per_class`` rows of each (section 5.2).
+    """Gives each participant some superclasses, drawn at random, and some rows of each (CoFED, section 5.2).
 
-    The rows of a superclass are spread evenly over all its subclasses (the paper's IID setting), or over as
-    many as are drawn from the range ``subclasses``, e.g. ``(1, 2)`` (its non-IID setting). Where rows are
-    scarce, the draws turn to what is left; the ranges hold in any case.
+    Where rows are scarce, the draws turn to what is left; the ranges hold in any case.
+
+    Args:
+        y: the superclass of each row.
+        fine: the subclass of each row.
+        participants: how many.
+        seed: what the draws derive from; by default 0.
+        per_participant: the least and the largest number of superclasses of a participant; by default 6 to 8.
+        samples_per_class: how many rows of each of its superclasses it gets; by default 50.
+        subclasses: from how many subclasses of a superclass these rows are, as a range to draw from such as
+            ``(1, 2)`` (the paper's non-IID setting); by default evenly from all (its IID setting).
     """
     y, fine = as_labels(y, "y"), as_labels(fine, "fine")
     same_length(y=y, fine=fine)
@@ -46,7 +54,7 @@ def superclasses(
         at_least(subclasses[0], samples_per_class=samples_per_class)
 
     def slots(people: int, size: int) -> NDArray[Any]:
-        """To how many participants each superclass can give its rows."""
+        """How many participants the rows of each superclass suffice for."""
         return np.array([len(_portions(each, people, size, subclasses)) for each in room])
 
     def fits(people: int, size: int) -> bool:
@@ -83,7 +91,7 @@ def _range(name: str, given: Range, most: int) -> Range:
 
 
 def _hands(sizes: NDArray[Any], slots: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:
-    """Deals superclasses at random; sizes too large to be met together are lowered, the largest first."""
+    """Allocates superclasses at random; sizes that do not fit together are lowered, the largest first."""
     while True:
         if sizes.sum() <= slots.sum():
             for attempt in range(_TRIES + 1):
@@ -98,8 +106,8 @@ def _portions(
 ) -> list[NDArray[Any]]:
     """Up to ``count`` portions of ``size`` rows: for each, how many rows come from each subclass.
 
-    ``room`` is the number of rows in each subclass. Without ``rng`` the fullest subclasses serve first, always
-    in the same way: that makes the most portions.
+    ``room`` is the number of rows in each subclass. Without ``rng`` the fullest subclasses come first, always
+    in the same order: that makes the most portions.
     """
     left = room.copy()
     portions: list[NDArray[Any]] = []
@@ -121,7 +129,7 @@ def _portions(
 
 
 def _remedy(name: str, given: int, fits: Callable[[int], bool]) -> str:
-    """Ends an error message with a value below the one given that would fit, if there is one."""
+    """Ends an error message with a smaller value that would fit, if there is one."""
     works, fails = 0, given
     while fails - works > 1:
         middle = (works + fails) // 2

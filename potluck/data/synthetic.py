@@ -1,4 +1,4 @@
-"""Data sets that are made, not found: for trying things out and for tests, with no download."""
+"""Generated data sets: for experiments and tests, with no download."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ def generated(
 ) -> Source:
     """A table with classes, subclasses and groups, so that every partition can be tried on it.
 
-    Every subclass is a cloud of points, nearer to those of its own class; every group leans its own way.
+    Each subclass is a normal distribution around a centre near its class's; each group has a shift of its own.
+
+    Args:
+        samples: how many rows; by default 2000.
+        features: how many columns; by default 20.
+        classes: how many classes; by default 4.
+        subclasses: how many subclasses of each class; by default 2.
+        groups: how many groups; by default 20.
+        noise: the deviation of rows around their centre; by default 2.
+        test_share: the share of test rows; by default a quarter.
+        seed: what the draws derive from; by default 0.
     """
     at_least(1, samples=samples, features=features, classes=classes, subclasses=subclasses, groups=groups)
     rng = draws(seed, "generated")
@@ -43,7 +53,17 @@ def generated_images(
     test_share: float = 0.25,
     seed: int = 0,
 ) -> Source:
-    """Small images, float32 in [0, 1]: a picture for each class, shifted by up to a pixel and under noise."""
+    """Small images, float32 in [0, 1]: a pattern for each class, shifted by up to a pixel, with noise.
+
+    Args:
+        samples: how many images; by default 2000.
+        classes: how many classes; by default 10.
+        size: height and width; by default 8.
+        channels: how many channels; by default 1.
+        noise: the deviation of the noise; by default 0.2.
+        test_share: the share of test images; by default a quarter.
+        seed: what the draws derive from; by default 0.
+    """
     at_least(1, samples=samples, classes=classes, size=size, channels=channels)
     rng = draws(seed, "generated images")
     y = rng.permutation(np.arange(samples) % classes)

@@ -10,13 +10,13 @@ ROWS = np.array([0, 2])
 
 
 def test_a_row_held_twice_is_refused():
-    with pytest.raises(DataError, match="Row 2 is held twice"):
+    with pytest.raises(DataError, match="Row 2 belongs to two participants"):
         Partition([ROWS, np.array([1, 2])], [(0,), (0,)])
 
 
 @pytest.mark.parametrize(("shares", "labels"), [([ROWS], []), ([], []), ([], [(0,)])])
 def test_shares_and_label_spaces_go_together(shares, labels):
-    with pytest.raises(DataError, match="expected one of each for everyone"):
+    with pytest.raises(DataError, match="expected one of each for every participant"):
         Partition(shares, labels)
 
 

@@ -29,7 +29,7 @@ def test_names_are_one_for_each():
 
 
 def test_the_labels_must_be_those_the_partition_was_made_from():
-    with pytest.raises(DataError, match=r"holds row 2, .* 2 rows"):
+    with pytest.raises(DataError, match=r"has row 2, .* 2 rows"):
         holdings(HELD, Y[:2])
 
 
