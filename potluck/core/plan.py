@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
 
+from potluck.core.errors import SettingsError
+from potluck.core.randomness import drawing
 from potluck.core.registry import import_object
 from potluck.core.settings import Settings
 
@@ -44,9 +46,11 @@ class Plan(Settings):
     train on one sample. ``schedule`` changes the rate in the course of a training. ``max_grad_norm`` bounds the
     norm of the gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction
     (by default bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
+    A ``transform`` that draws random numbers is seeded in training, and refused where something is predicted.
     """
 
     model_config = ConfigDict(title="a plan")
+    RENAMED: ClassVar[dict[str, str]] = {"clip": "max_grad_norm"}
 
     optimizer: Literal["sgd", "adam", "adamw"] | Callable[..., torch.optim.Optimizer] | Imported = "adam"
     lr: float = Field(1e-3, gt=0)
@@ -58,6 +62,7 @@ class Plan(Settings):
     max_grad_norm: float | None = Field(None, gt=0)
     transform: Callable[[torch.Tensor], torch.Tensor] | Imported | None = None
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | Imported | None = None
+    _transform_draws: bool | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Plan:
@@ -68,7 +73,10 @@ class Plan(Settings):
     def replace(self, **changes: Any) -> Plan:
         """This plan with some settings changed; those that are None stay as they are."""
         kept = {name: getattr(self, name) for name in type(self).model_fields}
-        return Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))
+        changed = Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))
+        if changed.transform is self.transform:
+            changed._transform_draws = self._transform_draws
+        return changed
 
     def rate(self, progress: float, round: int) -> float:
         """The learning rate at one point of a training."""
@@ -82,3 +90,27 @@ class Plan(Settings):
         elif x.dtype == torch.uint8:
             x = x.to(dtype) / 255
         return x.to(dtype) if x.is_floating_point() else x
+
+    def draws(self, x: torch.Tensor) -> bool:
+        """Whether ``transform`` draws random numbers, as it does on two of these inputs; looked at once."""
+        if self.transform is None:
+            return False
+        if self._transform_draws is None:
+            (first, drew), (again, _) = (drawing(lambda: self.inputs(x[:2], torch.float64)) for _ in range(2))
+            if not torch.equal(first, again):
+                raise SettingsError(
+                    f"The plan's transform {_name(self.transform)} gives other results for the same inputs, and not "
+                    f"because of the global generators of torch, numpy or Python, which are seeded: so no seed decides "
+                    f"what it does. Do what is random in `augment`, which is given a generator to draw from."
+                )
+            self._transform_draws = drew
+        return self._transform_draws
+
+    def check_prediction(self, x: torch.Tensor, owner: str) -> None:
+        """Raises SettingsError where a prediction would change from one time to the next."""
+        if self.draws(x):
+            raise SettingsError(
+                f"{owner}: the plan's transform {_name(self.transform)} draws random numbers, so a prediction would "
+                f"differ from one time to the next. Do what is random in `augment`, which is for training alone and is "
+                f"given a generator to draw from; leave in `transform` what is the same each time."
+            )

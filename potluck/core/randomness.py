@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+import numpy as np
 import torch
+
+Found = TypeVar("Found")
 
 
 def derive(seed: int, *purpose: str | int) -> int:
@@ -37,3 +42,72 @@ def seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         torch.default_generator.set_state(before)
+
+
+@contextmanager
+def all_seeded(seed: int) -> Iterator[None]:
+    """Seeds the global generators of torch (on the CPU), numpy and Python inside, and leaves them as they were outside.
+
+    For an owner's own code on data, which may draw from any of them.
+    """
+    before = torch.default_generator.get_state(), np.random.get_state(), random.getstate()
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before[0])
+        np.random.set_state(before[1])
+        random.setstate(before[2])
+
+
+def drawing(call: Callable[[], Found]) -> tuple[Found, bool]:
+    """What a call returns, under a seed that is always the same, and whether it drew from a global generator."""
+    with all_seeded(0):
+        before = _states()
+        found = call()
+        return found, _states() != before
+
+
+def _states() -> Hashable:
+    legacy = np.random.get_state(legacy=False)["state"]
+    torchs = torch.default_generator.get_state().numpy().tobytes()
+    return torchs, legacy["key"].tobytes(), legacy["pos"], random.getstate()
+
+
+class RandomCourse:
+    """Random numbers of torch's global generators for one purpose, which go on where they were left.
+
+    Args:
+        seed: where they begin.
+        device: the device whose generator is meant, beside the CPU's.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            self._generators.append(torch.cuda.default_generators[index])
+        self._seed = seed
+        self._states: list[torch.Tensor] = []
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Code inside draws the next of these numbers; the generators are left as they were."""
+        before = [generator.get_state() for generator in self._generators]
+        if self._states:
+            _set_all(self._generators, self._states)
+        else:
+            for generator in self._generators:
+                generator.manual_seed(self._seed)
+        try:
+            yield
+        finally:
+            self._states = [generator.get_state() for generator in self._generators]
+            _set_all(self._generators, before)
+
+
+def _set_all(generators: Iterable[torch.Generator], states: Iterable[torch.Tensor]) -> None:
+    for generator, state in zip(generators, states, strict=True):
+        generator.set_state(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,10 @@ from torch import Tensor
 
 from potluck.core.errors import DataError
 from potluck.core.labels import UNLABELLED, LabelSpace, encode, plain_labels
+from potluck.core.randomness import all_seeded, drawing
+
+RowReader = Callable[[Tensor], Tensor]
+"""Reads the inputs of some rows anew."""
 
 Batch = dict[str, torch.Tensor]
 """What an objective sees of the data: the columns of a few samples."""
@@ -21,9 +25,14 @@ _FILL = {"y": UNLABELLED, "weight": 1}
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Columns of equal length: ``x``, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets."""
+    """Columns of equal length: ``x``, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets.
+
+    ``reader``: where each reading of ``x`` differs, as of a Dataset that augments its items, what reads them anew for
+    training. The column ``x`` is one reading of them.
+    """
 
     columns: Mapping[str, torch.Tensor]
+    reader: RowReader | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
@@ -47,9 +56,18 @@ class Samples:
     def labelled(self) -> bool:
         return "y" in self.columns
 
+    def read(self, rows: torch.Tensor, seed: int) -> torch.Tensor:
+        """The inputs of some rows as training sees them: where each reading differs, those of this seed."""
+        if self.reader is None:
+            return self.x.index_select(0, rows)
+        with all_seeded(seed):
+            return self.reader(rows)
+
     def take(self, rows: torch.Tensor) -> Samples:
         """Some of the rows, in the order given."""
-        return Samples({name: column[rows] for name, column in self.columns.items()})
+        read, index = self.reader, torch.arange(len(self))[rows]
+        reader = None if read is None else lambda rows: read(index[rows])
+        return Samples({name: column[rows] for name, column in self.columns.items()}, reader)
 
     def few_of_each(self, count: int = 5) -> Samples:
         """A few samples of each label: enough to try an estimator out."""
@@ -58,11 +76,11 @@ class Samples:
 
     def with_targets(self, targets: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> Samples:
         """These samples with further columns, e.g. what a model should answer on each of them."""
-        return Samples({**self.columns, **(targets or {}), **more})
+        return Samples({**self.columns, **(targets or {}), **more}, self.reader)
 
     def inputs(self) -> Samples:
         """These samples without labels and targets."""
-        return Samples({"x": self.x})
+        return Samples({"x": self.x}, self.reader)
 
     @staticmethod
     def concat(parts: Sequence[Samples]) -> Samples:
@@ -75,7 +93,20 @@ class Samples:
             like = shapes[name]
             return torch.full((len(part), *like.shape[1:]), _FILL.get(name, 0), dtype=like.dtype)
 
-        return Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes})
+        whole = Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes})
+        if all(part.reader is None for part in parts):
+            return whole
+        begins = np.cumsum([0, *(len(part) for part in parts)])
+
+        def reader(rows: torch.Tensor) -> torch.Tensor:
+            x = whole.x[rows]
+            for part, begin in zip(parts, begins, strict=False):
+                inside = (begin <= rows) & (rows < begin + len(part))
+                if part.reader is not None and inside.any():
+                    x[inside] = part.reader(rows[inside] - begin).to(x.dtype)
+            return x
+
+        return Samples(whole.columns, reader)
 
 
 class SharedData:
@@ -130,13 +161,30 @@ def as_inputs(x: Any, owner: str) -> torch.Tensor:
 
 
 def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
-    """Inputs and raw labels from ``(x, y)`` or a torch Dataset of such pairs."""
+    """Inputs and raw labels from ``(x, y)`` or a torch Dataset of such pairs; of random items one reading."""
+    x, y, _ = as_pair_and_reader(data, owner)
+    return x, y
+
+
+def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any], RowReader | None]:
+    """Inputs, raw labels, and what reads the inputs anew where that makes a difference: of a Dataset that augments."""
+    x: Any
+    y: Any
+    reader: RowReader | None = None
     if isinstance(data, torch.utils.data.Dataset):
-        rows = [data[index] for index in range(len(data))]  # type: ignore[arg-type]
+        rows, drew = drawing(lambda: [data[index] for index in range(len(data))])  # type: ignore[arg-type]
         if not rows:
             raise DataError(f"{owner}: the Dataset is empty.")
-        x: Any = torch.stack([torch.as_tensor(row[0]) for row in rows])
-        y: Any = np.asarray([row[1].item() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
+        x = torch.stack([torch.as_tensor(row[0]) for row in rows])
+        y = np.asarray([row[1].item() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
+        again, _ = drawing(lambda: torch.as_tensor(data[0][0]))
+        if not torch.equal(again, x[0]):
+            raise DataError(
+                f"{owner}: reading item 0 of the {type(data).__name__} twice gave different inputs, and not because of "
+                f"the global generators of torch, numpy or Python, which were seeded: so no seed decides what they "
+                f"are. Draw from one of these, as torch.rand(...) does, or augment in the plan (`augment`)."
+            )
+        reader = _reader(data, x.dtype) if drew else None
     elif isinstance(data, tuple | list) and len(data) == 2:
         x, y = data
     else:
@@ -150,4 +198,8 @@ def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
     labels = plain_labels(labels, owner)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError(f"{owner}: labels hold NaN or infinity. Clean or drop those samples first.")
-    return inputs, labels
+    return inputs, labels, reader
+
+
+def _reader(data: Any, dtype: torch.dtype) -> RowReader:
+    return lambda rows: torch.stack([torch.as_tensor(data[index][0]) for index in rows.tolist()]).to(dtype)

@@ -45,6 +45,8 @@ class Admission:
         test = join(participant)
         if participant.is_local and isinstance(network := participant.learner, Network):
             self._look_at(network, participant)
+            if test is not None:
+                participant.plan.check_prediction(participant.data.x, name)
         self._inputs = self._inputs if self._inputs[0] else (name, _input_kind(participant.data.x))
         self.check_inputs(name, participant.data.x)
         if test is not None:

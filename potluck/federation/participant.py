@@ -17,7 +17,7 @@ from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.requests import Predict
-from potluck.core.samples import Samples, as_inputs, as_pair
+from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import Stages, find_stages
@@ -45,7 +45,8 @@ class Participant:
         model: a torch module, or anything with ``fit`` and ``predict``; or what makes one: a callable, or its name as
             ``"package.module:callable"`` or in ``potluck.models``. It is called with ``input_shape`` and ``classes``
             where it takes them, under the federation's seed.
-        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays here.
+        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays here. A Dataset whose
+            items are random is read anew in each epoch, under the participant's seed.
         plan: how it trains.
         test: ``(x, y)`` to evaluate on; by default what the federation publishes.
         validation: a share of the data, or data, to choose settings by.
@@ -77,11 +78,12 @@ class Participant:
         self.name = name
         self.plan = plan or Plan()
         self.weight = float(weight)
-        x, y = as_pair(data, name)
+        x, y, reader = as_pair_and_reader(data, name)
         self.labels: LabelSpace = label_space(np.unique(y) if labels is None else labels, name)
         if not self.labels:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
-        self.held: dict[str, Any] = {"state": {}, "brought": Samples({"x": x, "y": encode(y, self.labels, name)})}
+        brought = Samples({"x": x, "y": encode(y, self.labels, name)}, reader)
+        self.held: dict[str, Any] = {"state": {}, "brought": brought}
         """Which of its heavy things are in memory. ``thing`` fetches the others."""
         self.storage: DiskStorage | None = None
         """Where its heavy things are while others run, if not in memory."""

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary, ref
 from torch import Tensor, nn
 
 from potluck.core.architecture import Architecture
-from potluck.core.samples import Samples
+from potluck.core.samples import RowReader, Samples
 from potluck.federation.participant import HEAVY, Participant
 from potluck.learners.network import Network, Traits
 from potluck.runs.serialization import read, save
@@ -40,6 +40,7 @@ class Stored:
     exemplar: nn.Module | None = None
     architecture: Architecture | None = None
     traits: Traits | None = None
+    reader: RowReader | None = None
 
 
 class DiskStorage:
@@ -136,6 +137,7 @@ class DiskStorage:
                 thing.look_again()
             stored.architecture, stored.traits = thing.architecture, thing.traits
             stored.exemplar = self._exemplars.setdefault(thing.architecture, thing.model.cpu())
+        stored.reader = thing.reader if isinstance(thing, Samples) else None
         if mark is None or mark != stored.mark:
             save(self._path(stored), _state(thing))
         stored.mark = None  # tensors that are let go may leave their place to others
@@ -143,7 +145,7 @@ class DiskStorage:
     def _read(self, stored: Stored, name: str) -> Any:
         state = read(self._path(stored))
         if stored.exemplar is None:
-            return state if name == "state" else Samples(state)
+            return state if name == "state" else Samples(state, stored.reader)
         network = Network(copy.deepcopy(stored.exemplar))
         assert stored.architecture is not None
         network.share(stored.architecture, stored.traits)

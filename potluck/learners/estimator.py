@@ -37,12 +37,14 @@ class Estimator(Learner):
         if not job.fit.plain:
             raise ModelError(f"{job.owner}: {type(self.model).__name__} cannot be trained with gradients.")
         samples = job.samples
+        rows = torch.arange(len(samples))
+        x = samples.x if samples.reader is None else samples.read(rows, derive(job.seed, "items", 0))
         weights: dict[str, Any] = {}
         if "weight" in samples.columns and has_fit_parameter(self.model, "sample_weight"):
             weights = {"sample_weight": samples.columns["weight"].double().numpy()}
         with _seeded(self.model, derive(job.seed, "estimator") % 2**32):
             try:
-                self.model.fit(_rows(samples.x), decode(samples.y, self.labels), **weights)
+                self.model.fit(_rows(x), decode(samples.y, self.labels), **weights)
             except ValueError as error:
                 raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)

@@ -17,7 +17,7 @@ from potluck.core.errors import ModelError, nearest
 from potluck.core.learner import Learner
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.plan import Plan
-from potluck.core.randomness import derive, seeded
+from potluck.core.randomness import all_seeded, derive, drawing, seeded
 from potluck.core.requests import Fitted, Job
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
@@ -140,23 +140,25 @@ class Network(Learner):
                 f"{owner}: {kind} puts out {found} for {expected[0]} samples; expected {expected}, one number "
                 f"for each of its {classes} labels. Change the last layer, or pass `labels`."
             )
+        plan.draws(samples.x)  # which no seed may decide: told before anything is trained
 
     def probe(self, samples: Samples, plan: Plan) -> Traits:
-        """What a copy of the module does when it runs two samples in training mode; looked at once."""
+        """What a copy of the module does when it runs two samples, in training and in evaluation; looked at once."""
         if self.traits is None:
             self.traits = self._probed(samples, plan)
         return self.traits
 
     def _probed(self, samples: Samples, plan: Plan) -> Traits:
-        twin = copy.deepcopy(self.model).cpu().train()
-        x, before = plan.inputs(samples.x[:2], self.dtype), Architecture(twin)
-        with torch.no_grad(), seeded(0):
-            state = torch.get_rng_state()
-            try:
-                twin(x)
-            except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
-                return Traits()
-            return Traits(not torch.equal(state, torch.get_rng_state()), Architecture(twin) != before)
+        try:
+            twin = copy.deepcopy(self.model).cpu().train()
+            before = Architecture(twin)
+            with torch.no_grad(), all_seeded(0):
+                x = plan.inputs(samples.x[:2], self.dtype)
+                _, draws = drawing(lambda: twin(x))
+                twin.eval()(x)
+        except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
+            return Traits()
+        return Traits(draws, Architecture(twin) != before)
 
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """One optimizer step after the other, as in any PyTorch loop."""
@@ -171,7 +173,8 @@ class Network(Learner):
         with seeded(derive(job.seed, "model")):
             for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round):
                 batch = {name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()}
-                batch["x"] = job.plan.inputs(batch["x"], self.dtype)
+                if not job.plan.draws(job.samples.x):
+                    batch["x"] = job.plan.inputs(batch["x"], self.dtype)
                 gradients: list[Gradients] = []
                 losses.append([])
                 epochs.append(step.epoch)
@@ -203,7 +206,10 @@ class Network(Learner):
 
     def inputs(self, job: Job, x: Tensor) -> Tensor:
         """A batch of samples as a reading's ``compute`` sees it."""
-        return x if job.reading.of_features else job.plan.inputs(x, self.dtype)
+        if job.reading.of_features:
+            return x
+        job.plan.check_prediction(job.samples.x, job.owner)
+        return job.plan.inputs(x, self.dtype)
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         """Weights are tensors, and tensors can always be kept."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from potluck.core.plan import Plan
-from potluck.core.randomness import generator
+from potluck.core.randomness import all_seeded, derive, generator
 from potluck.core.requests import Job
 from potluck.core.samples import Batch
 
@@ -41,11 +41,18 @@ def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[
 
 
 def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
-    """What a step looks at, before the plan's transform: the rows, augmented, and the draws asked for."""
+    """What a step looks at: the rows, augmented, and the draws asked for.
+
+    The plan's transform comes later, in a whole stack at once, unless it draws random numbers: those are the job's own.
+    """
     rows = step.rows.to(job.samples.x.device)
-    batch = {name: column.index_select(0, rows) for name, column in job.samples.columns.items()}
+    rest = {name: column.index_select(0, rows) for name, column in job.samples.columns.items() if name != "x"}
+    batch = {"x": job.samples.read(rows, derive(job.seed, "items", step.number)), **rest}
     if job.plan.augment is not None:
         batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
+    if job.plan.draws(job.samples.x):
+        with all_seeded(derive(job.seed, "transform", step.number)):
+            batch["x"] = job.plan.inputs(batch["x"], dtype)
     for name, shape in job.fit.noise.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)

@@ -62,7 +62,7 @@ class CoFED(Method):
         reply = yield Exchange("votes", Payload({"votes": votes((yield Predict(me.public)), self.margin)}))
         rows, labels = reply["rows"].long(), reply["labels"].long()
         received = Samples({"x": me.public.x[rows].to(me.data.x.dtype), "y": labels})
-        both = Samples.concat([Samples({"x": me.data.x, "y": me.data.y}), received])
+        both = Samples.concat([me.data, received])
         if self.class_weighted:
             both = both.with_targets(weight=inverse_frequency(both.y))
         plan = me.plan.replace(batch_size=self.update_batch_size, epochs=self.update_epochs)

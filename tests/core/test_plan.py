@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -144,3 +147,50 @@ def test_bytes_that_a_transform_leaves_as_bytes_are_not_scaled():
 
 def test_a_transform_may_be_named():
     assert Plan(transform="torch:neg").inputs(torch.tensor([1.5]), torch.float32).item() == -1.5
+
+
+INPUTS = torch.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("transform", "draws"),
+    [
+        (None, False),
+        (torch.neg, False),
+        (lambda x: x + torch.rand(x.shape), True),
+        (lambda x: x * (torch.rand(()) >= 0), True),
+        (lambda x: x + np.random.normal(), True),
+        (lambda x: x + random.random(), True),
+    ],
+    ids=["none", "neg", "torch", "torch, without a trace", "numpy", "Python"],
+)
+def test_a_plan_finds_out_whether_its_transform_draws(transform, draws):
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    plan = Plan(transform=transform)
+    assert plan.draws(INPUTS) is draws
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states[1:]
+    if draws:
+        with pytest.raises(SettingsError, match=r"clinic: the plan's transform .* draws random .* in `augment`"):
+            plan.check_prediction(INPUTS, "clinic")
+    else:
+        plan.check_prediction(INPUTS, "clinic")
+
+
+def test_a_transform_is_looked_at_once():
+    calls = []
+    plan = Plan(transform=lambda x: (calls.append(len(x)), x)[1])
+    assert not plan.draws(INPUTS)
+    seen = list(calls)
+    assert set(seen) == {2}
+    assert not plan.draws(INPUTS)
+    assert not plan.replace(epochs=3).draws(INPUTS)
+    assert calls == seen
+    assert plan.replace(transform=torch.rand_like).draws(INPUTS)
+
+
+def test_a_transform_that_no_seed_decides_is_refused():
+    own = torch.Generator().manual_seed(1)
+    plan = Plan(transform=lambda x: x + torch.rand(x.shape, generator=own))
+    with pytest.raises(SettingsError, match=r"gives other results for the same inputs.*`augment`"):
+        plan.draws(INPUTS)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from potluck.core.randomness import derive, generator, seeded
+from potluck.core.randomness import RandomCourse, all_seeded, derive, drawing, generator, seeded
 
 purposes = st.tuples(st.integers(), st.lists(st.text(max_size=3) | st.integers(0, 30), max_size=3).map(tuple))
 
@@ -63,4 +66,69 @@ def test_an_error_inside_leaves_the_generator_as_it_was():
     before = torch.get_rng_state()
     with pytest.raises(RuntimeError), seeded(3):
         torch.rand(2) @ torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def global_states():
+    return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+
+
+def draw_everywhere():
+    return torch.rand(()).item(), np.random.random(), random.random()
+
+
+def test_all_global_generators_are_seeded_and_left_as_they_were():
+    before = global_states()
+    found = []
+    for seed in (2**62, 2**62, 5):
+        with all_seeded(seed):
+            found.append(draw_everywhere())
+    assert found[0] == found[1]
+    assert not set(found[0]) & set(found[2])
+    assert global_states() == before
+
+
+def test_generators_are_left_as_they_were_by_code_that_fails():
+    def failing():
+        draw_everywhere()
+        raise KeyError
+
+    before = global_states()
+    with pytest.raises(KeyError), all_seeded(1):
+        failing()
+    assert global_states() == before
+
+
+@pytest.mark.parametrize(
+    ("call", "draws"),
+    [
+        (lambda: 1, False),
+        (lambda: torch.rand((), generator=torch.Generator()).item(), False),
+        (lambda: torch.rand(()).item(), True),
+        (lambda: np.random.random(), True),
+        (lambda: random.random(), True),
+    ],
+    ids=["nothing", "a generator of its own", "torch", "numpy", "Python"],
+)
+def test_code_that_draws_is_found_out(call, draws):
+    before = global_states()
+    found, drew = drawing(call)
+    assert drew is draws
+    assert drawing(call) == (found, drew)
+    assert global_states() == before
+
+
+def test_a_course_goes_on_where_it_was_left():
+    before = torch.get_rng_state()
+    with seeded(7):
+        expected = torch.rand(6)
+    one, other = RandomCourse(7, torch.device("cpu")), RandomCourse(7, torch.device("cpu"))
+    found = []
+    for _ in range(3):
+        with one.going_on():
+            found.append(torch.rand(2))
+        torch.rand(3, generator=torch.Generator())
+        with other.going_on():
+            torch.rand(5)
+    assert torch.equal(torch.cat(found), expected)
     assert torch.equal(torch.get_rng_state(), before)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from potluck import DataError, Samples
 from potluck.core.labels import UNLABELLED
-from potluck.core.samples import as_inputs, as_pair
+from potluck.core.samples import as_inputs, as_pair, as_pair_and_reader
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])
@@ -173,3 +174,83 @@ def test_labels_that_are_not_finite_are_an_error():
 def test_an_empty_dataset_is_an_error():
     with pytest.raises(DataError, match="clinic: the Dataset is empty"):
         as_pair(Rows(X[:0], []), "clinic")
+
+
+class Shaken(Rows):
+    """A Dataset that augments: each reading of an item differs."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + torch.rand(x.shape), y
+
+
+class ByItself(Rows):
+    """A Dataset with random numbers of its own, which no seed reaches."""
+
+    def __init__(self, x, y):
+        super().__init__(x, y)
+        self.random = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + self.random.normal(), y
+
+
+def shaken():
+    x, _, reader = as_pair_and_reader(Shaken(X, Y), "p")
+    return Samples({"x": x, "y": Y}, reader)
+
+
+ALL = torch.arange(3)
+
+
+def test_a_dataset_of_random_items_can_be_read_anew():
+    samples = shaken()
+    assert torch.equal(samples.x, shaken().x), "the first reading has a seed, too"
+    assert torch.equal(samples.read(ALL, 1), samples.read(ALL, 1))
+    for other in (samples.x, samples.read(ALL, 2)):
+        assert not torch.equal(samples.read(ALL, 1), other)
+    assert (samples.read(ALL, 1) - X).abs().max() < 1
+    assert samples.read(ALL, 1).dtype == samples.x.dtype
+
+
+@pytest.mark.parametrize("data", [TensorDataset(X, Y), Rows(X, Y), (X, Y)])
+def test_what_is_the_same_each_time_is_read_once(data):
+    x, _, reader = as_pair_and_reader(data, "p")
+    assert reader is None
+    assert torch.equal(Samples({"x": x}).read(torch.tensor([2, 0]), 1), X[[2, 0]])
+
+
+def test_a_dataset_that_no_seed_decides_is_refused():
+    with pytest.raises(DataError, match=r"clinic: reading item 0 of the ByItself twice .* torch\.rand"):
+        as_pair(ByItself(X, Y), "clinic")
+
+
+def test_reading_a_dataset_leaves_the_global_generators_alone():
+    states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    shaken().read(ALL, 1)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (np.random.get_state()[1].tolist(), random.getstate()) == states[1:]
+
+
+def whole_part(found):
+    """Which row of X each random reading is of."""
+    return [next(i for i, row in enumerate(X) if bool(((found_row - row).abs() < 1).all())) for found_row in found]
+
+
+def test_parts_of_random_items_are_read_by_their_own_rows():
+    some = shaken().take(torch.tensor([2, 0])).take(torch.tensor([1, 0, 1]))
+    found = some.read(torch.tensor([0, 1, 2]), 5)
+    assert whole_part(found) == [0, 2, 0]
+    assert not torch.equal(found[0], found[2])
+    assert shaken().with_targets(weight=torch.ones(3)).reader is not None
+    assert not torch.equal(shaken().inputs().read(ALL, 1), shaken().x)
+
+
+def test_random_items_joined_with_others_stay_random_and_the_others_do_not():
+    both = Samples.concat([Samples({"x": X[:2]}), shaken(), Samples({"x": X[:1]})])
+    found = both.read(torch.tensor([5, 0, 4, 1, 2]), 3)
+    assert torch.equal(found[[0, 1, 3]], X[[0, 0, 1]])
+    assert whole_part(found[[2, 4]]) == [2, 0]
+    assert not torch.equal(found[2], both.x[4])
+    assert Samples.concat([Samples({"x": X}), Samples({"x": X})]).reader is None

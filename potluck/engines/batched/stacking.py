@@ -113,16 +113,26 @@ def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Ten
         torch._foreach_copy_(to, of)
 
 
+def draws_batches(job: Job) -> bool:
+    """Whether random numbers are drawn for a training's batches, which are each participant's own."""
+    augments = job.plan.augment is not None or job.plan.draws(job.samples.x)
+    return augments or bool(job.fit.noise) or job.samples.reader is not None
+
+
+def made_by_turn(job: Job, device: torch.device) -> bool:
+    """Whether batches are made turn by turn: where numbers are drawn for them, and where samples need not move."""
+    return draws_batches(job) or device.type == "cpu"
+
+
 class StackedData:
     """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
 
     def __init__(self, first: Job, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        self._drawn = first.plan.augment is not None or bool(first.fit.noise)
-        self.by_turn = self._drawn or device.type == "cpu"
-        """Whether batches are made turn by turn: where samples are augmented or numbers drawn for them, and where
-        samples are on the device anyway."""
-        self._held: list[Tensor] = []
+        self.transformed = first.plan.draws(first.samples.x)
+        """Whether batches have been through the plan's transform: where that draws each participant's own numbers."""
+        self._drawn, self.by_turn = draws_batches(first), made_by_turn(first, device)
+        self._held: list[tuple[Tensor, int]] = []
         if not self.by_turn:
             self._columns = {
                 name: torch.zeros(capacity, *column.shape[1:], dtype=column.dtype, device=device)
@@ -133,9 +143,14 @@ class StackedData:
         """Brings these jobs' samples onto the device, unless they are there already."""
         self._jobs = jobs
         self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
-        held = [column for job in jobs for column in job.samples.columns.values()]
-        same = len(held) == len(self._held) and all(a is b for a, b in zip(held, self._held, strict=True))
-        if self.by_turn or same:
+        if self.by_turn:
+            return
+        # A tensor that was written to since is another one: torch counts how often each was.
+        held = [(column, column._version) for job in jobs for column in job.samples.columns.values()]
+        if len(held) == len(self._held) and all(
+            column is other and version == then
+            for (column, version), (other, then) in zip(held, self._held, strict=True)
+        ):
             return
         for name, column in self._columns.items():
             together = torch.cat([job.samples.columns[name] for job in jobs])
