@@ -128,6 +128,8 @@ class Engine(ABC):
         """What went another way than planned, for the run's summary."""
         self._memory: int | None = None
         self._sessions: dict[str, Session] = {}
+        self._places: dict[str, int] = {}
+        """Where each party stands among all who began the phase: this decides with whom it runs, whoever drops out."""
         self._together = 1
 
     def fresh(self) -> Self:
@@ -178,6 +180,7 @@ class Engine(ABC):
         """Begins a phase, "join" or "round", at each party and runs it to its first exchange."""
         people = list(parties)
         self._together = self._how_many(people)
+        self._places = {party.name: place for place, party in enumerate(people)}
         sessions = [Session(party, half(party), phase, keep_optimizer) for party in people]
         self._sessions = {session.party.name: session for session in sessions}
         return self._run(dict.fromkeys(self._sessions))
@@ -201,7 +204,7 @@ class Engine(ABC):
     def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
         """Each participant's metrics on its test data, a few at a time."""
         found: dict[str, Metrics] = {}
-        for names in self._groups(list(parties), parties):
+        for names in self._groups({name: place for place, name in enumerate(parties)}, parties):
             tests = {name: test_of(parties[name]) for name in names}
             jobs = {
                 name: Predict(test).addressed(parties[name], parties[name].seed, keep_optimizer=False)
@@ -226,10 +229,12 @@ class Engine(ABC):
         largest = max((party.working_bytes for party in parties), default=0)
         return max(1, self._memory // max(1, largest))
 
-    def _groups(self, names: list[str], parties: Mapping[str, Party]) -> Iterator[list[str]]:
+    def _groups(self, places: Mapping[str, int], parties: Mapping[str, Party]) -> Iterator[list[str]]:
         """Those who run together, one group after the other, in memory while they run."""
-        for first in range(0, len(names), self._together):
-            group = names[first : first + self._together]
+        groups: dict[int, list[str]] = {}
+        for name, place in places.items():
+            groups.setdefault(place // self._together, []).append(name)
+        for group in groups.values():
             members = [parties[name] for name in group]
             if self.storage is not None:
                 self.storage.pin(members)
@@ -239,7 +244,7 @@ class Engine(ABC):
 
     def _run(self, answers: Mapping[str, Any]) -> Iterator[Arrival]:
         parties = {name: self._sessions[name].party for name in answers}
-        for names in self._groups(list(answers), parties):
+        for names in self._groups({name: self._places[name] for name in answers}, parties):
             yield from self._run_group(names, answers)
 
     def _run_group(self, names: list[str], answers: Mapping[str, Any]) -> Iterator[Arrival]:

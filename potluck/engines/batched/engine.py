@@ -20,12 +20,13 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from potluck.core.model_view import ModelView
+from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Job
 from potluck.engines.base import Engine, Timed, timed_alone
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
-from potluck.engines.batched.stacking import Capacity, Stack, networks, stack_weights
+from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, networks, stack_weights
 from potluck.engines.batched.trainer import Training
 from potluck.engines.hardware import computing_in, let_go, out_of_memory
 from potluck.learners.network import EVALUATION_BATCH, Network
@@ -36,8 +37,9 @@ STACK_BYTES = {"cpu": 128 * 2**20}
 """How large a stack's parameters may be: on a CPU there is nothing to win beyond, and its gradients need as much."""
 
 BLOCK = 8
-"""How many networks that draw random numbers, as Dropout does, are stacked at the most. They are cut into such blocks
-wherever the memory ends, so that a result does not depend on how many participants run together."""
+"""Networks that draw random numbers, as Dropout does, are stacked in blocks of so many participants, who stand next to
+each other by name. A block draws from a seed of its own, and always runs as a whole, so that a result does not depend
+on how many run together; unless those are fewer than this: then they are the block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,21 +112,30 @@ class Batched(Engine):
         groups: dict[Hashable, JobStack] = {}
         alone: list[JobStack] = []
         for index, job in enumerate(jobs):
-            key = self._key(job)
+            key = self._key(job, index)
             if key is None:
                 alone.append(JobStack(None, [job], [index]))
             else:
                 stack = groups.setdefault(key, JobStack(key, [], []))
                 stack.jobs.append(job)
                 stack.at.append(index)
-        pieces = [
-            piece for stack in groups.values() for part in self._blocks(stack) for piece in part.cut(self._size(stack))
-        ]
+        pieces = [piece for stack in groups.values() for piece in stack.cut(self._size(stack))]
         # A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others.
         pays = [len(p.jobs) > 1 or (p.writes and self.device.type == "cuda") for p in pieces]
         return [p if paid else JobStack(None, p.jobs, p.at) for p, paid in zip(pieces, pays, strict=True)] + alone
 
-    def _key(self, job: Job) -> Hashable | None:
+    def changes_itself(self, job: Job) -> bool:
+        """Whether a network's own code changes more of it than its tensors. Said once."""
+        network = job.learner
+        if not isinstance(network, Network) or not network.probe(job.samples, job.plan).changes_itself:
+            return False
+        self._tell(
+            f"Networks of {type(network.model).__name__} change their own attributes when they run, and so run one by "
+            f"one. No checkpoint holds such attributes; a buffer (register_buffer) would be in it."
+        )
+        return True
+
+    def _key(self, job: Job, index: int) -> Hashable | None:
         """Jobs of equal keys are answered together. None: this one is answered alone."""
         network = job.learner
         if not isinstance(network, Network) or not self.stacks(job):
@@ -133,19 +144,25 @@ class Batched(Engine):
             return None
         if self._unstackable and _name(job) in self._unstackable:
             return None
-        if network.probe(job.samples, job.plan).changes_itself:
-            self._tell(
-                f"Networks of {type(network.model).__name__} change their own attributes when they run, and so run one "
-                f"by one."
-            )
+        if self.changes_itself(job):
             return None
-        memory = tuple(sorted(network.remembered(job))) if job.work.writes else ()
-        return type(job.work), network.architecture, job.plan.transform, job.work.stack_key(job), memory
+        mine: Hashable = None
+        if job.work.writes:
+            draws = network.probe(job.samples, job.plan).draws
+            block = self._block(job, index) if draws else None
+            mine = block, draws_batches(job), tuple(sorted(network.remembered(job)))
+        return type(job.work), network.architecture, job.plan.transform, job.work.stack_key(job), mine
 
-    def _blocks(self, stack: JobStack) -> list[JobStack]:
-        first = stack.jobs[0].learner
-        assert isinstance(first, Network)
-        return stack.cut(BLOCK) if first.probe(stack.jobs[0].samples, stack.jobs[0].plan).draws else [stack]
+    def _block(self, job: Job, index: int) -> int:
+        """Which block of names a job belongs to; of a party that does not take part in a phase, by its number."""
+        if job.owner not in self._places:
+            return index // BLOCK
+        return self._places[job.owner] // min(BLOCK, self._together)
+
+    def _how_many(self, parties: Sequence[Party]) -> int:
+        """Whole blocks, where there is room for one: a block's networks draw their numbers together."""
+        room = super()._how_many(parties)
+        return max(room - room % BLOCK, min(room, BLOCK))
 
     def _size(self, stack: JobStack) -> int:
         """How many of them make the best stack, and fit."""
@@ -228,7 +245,7 @@ class Batched(Engine):
         with seeded(derive(stacks[0].jobs[0].seed, "model")):
             trainings: list[Training | None] = [None] * len(stacks)
             going: dict[int, Iterator[bool]] = {}
-            waiting, failed = list(range(len(stacks))), set[int]()
+            waiting, failed = list(range(len(stacks))), dict[int, str]()
             while waiting or going:
                 for n in [*waiting, *going]:
                     try:
@@ -241,11 +258,15 @@ class Batched(Engine):
                     except RuntimeError as error:
                         trainings[n] = None
                         going.pop(n, None)
+                        self._trainings.pop(_kept_as(stacks[n], stacks[:n]), None)
                         if self._once_more(stacks[n], error, first=n not in failed):
                             waiting.append(n)
-                        failed.add(n)
-        for training in filter(None, trainings):
-            training.fetch_losses()
+                        failed[n] = str(error)
+        for n, trained in enumerate(trainings):
+            if trained is not None:
+                trained.fetch_losses()
+                if n in failed:
+                    self._tell_passing(stacks[n], failed[n])
         return trainings
 
     def _written(self, training: Training) -> list[Any]:
@@ -258,7 +279,7 @@ class Batched(Engine):
         if self.device.type != "cuda":
             training = Training(stack.jobs, capacity, self.device, self.precision)
         else:
-            key = (stack.key, sum(other.key == stack.key for other in before))
+            key = _kept_as(stack, before)
             if key not in self._trainings or not self._trainings[key].capacity.covers(capacity):
                 if key in self._trainings:  # its memory first
                     capacity = self._trainings.pop(key).capacity.grown(capacity)
@@ -269,11 +290,17 @@ class Batched(Engine):
         return training
 
     def _read(self, stack: JobStack) -> list[Any] | None:
+        failed = ""
         for first in (True, False):
             try:
-                return read_together(stack.jobs, self.device)
+                found = read_together(stack.jobs, self.device)
             except RuntimeError as error:
                 self._once_more(stack, error, first)
+                failed = str(error)
+            else:
+                if failed:
+                    self._tell_passing(stack, failed)
+                return found
         return None
 
     def _once_more(self, stack: JobStack, error: RuntimeError, first: bool) -> bool:
@@ -290,11 +317,8 @@ class Batched(Engine):
         self._tell(f"Networks of {stack.kind} cannot be stacked and run one by one: {error}")
         return False
 
-    def _tell(self, incident: str) -> None:
-        """Says once what goes another way than planned, and keeps it for the run's summary."""
-        if incident not in self.incidents:
-            log.warning("%s", incident)
-            self.incidents.append(incident)
+    def _tell_passing(self, stack: JobStack, error: str) -> None:
+        self._tell(f"A stack of {stack.kind} failed, and succeeded when it was tried again: {error}")
 
 
 def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
@@ -319,6 +343,11 @@ def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
             for number, mine in enumerate(batches):
                 mine.append(tree_map(lambda whole, number=number: whole[number], found))
     return [reading.collect(mine) for mine in batches]
+
+
+def _kept_as(stack: JobStack, before: list[JobStack]) -> tuple[Hashable, int]:
+    """Under which name a GPU keeps the training of a stack: equal stacks that run beside each other are numbered."""
+    return stack.key, sum(other.key == stack.key for other in before)
 
 
 def _name(job: Job) -> str:
