@@ -90,7 +90,7 @@ def token(value: Any) -> Hashable:
         return tuple(sorted(((str(name), token(item)) for name, item in value.items()), key=lambda pair: pair[0]))
     if isinstance(value, set | frozenset):
         return frozenset(token(item) for item in value)
-    return _Itself(value)
+    return Itself(value)
 
 
 def _structure(module: nn.Module) -> Hashable:
@@ -114,13 +114,13 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType)
 
 
 @dataclass(frozen=True, eq=False)
-class _Itself:
+class Itself:
     """Something that is like nothing else. It is held, so that nothing else can take its place in memory."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.value is self.value
+        return isinstance(other, Itself) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -128,7 +128,7 @@ class _Itself:
 
 def _stable(value: Any) -> Any:
     """A structure as JSON can hold it, without anything that differs from process to process."""
-    if isinstance(value, _Itself):
+    if isinstance(value, Itself):
         return _stable(type(value.value))
     if isinstance(value, (type, *_CODE)):
         return f"{value.__module__}.{value.__qualname__}"

@@ -59,9 +59,10 @@ class ModelView:
     def _inside(self, part: nn.Module) -> dict[str, Tensor]:
         """The tensors of a part, under its own names; a tensor that parts share is known under its first name."""
         assert self._tensors is not None
-        first = {id(t): name for name, t in chain(self._module.named_parameters(), self._module.named_buffers())}
+        known = chain(self._module.named_parameters(), self._module.named_buffers())
+        first = {tensor: name for name, tensor in known}  # tensors are hashed as the objects they are
         own = chain(part.named_parameters(remove_duplicate=False), part.named_buffers(remove_duplicate=False))
-        return {name: self._tensors[first[id(t)]] for name, t in own}
+        return {name: self._tensors[first[tensor]] for name, tensor in own}
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from potluck.core.architecture import Architecture
+from potluck.core.architecture import Architecture, Itself
 from potluck.core.errors import DataError, RequirementsError, SettingsError
 from potluck.core.samples import Samples, SharedData, as_inputs, as_pair
 from potluck.federation.method import Method
@@ -22,7 +22,7 @@ class Admission:
 
     def __init__(self) -> None:
         self.participants: dict[str, Participant] = {}
-        self._models: dict[int, str] = {}
+        self._models: dict[Itself, str] = {}
         self._kinds: dict[Hashable, Participant] = {}
         self._networks: dict[Architecture, tuple[Architecture, Traits]] = {}
         self._inputs = ("", "")
@@ -35,7 +35,7 @@ class Admission:
         if name in self.participants:
             raise SettingsError(f"Two participants are named {name!r}; names must differ.")
         if participant.built and not participant.builds_its_model:
-            owner = self._models.setdefault(id(participant.model), name)
+            owner = self._models.setdefault(Itself(participant.model), name)
             if owner != name:
                 raise SettingsError(
                     f"{owner} and {name} bring the same model object, so training one would change the "
@@ -103,7 +103,7 @@ def _kind_of(participant: Participant) -> Hashable:
         return participant.labels
     learner = participant.learner
     model = learner.architecture if isinstance(learner, Network) else type(learner)
-    return model, participant.labels, participant.plan.transform, str(participant._named_stages)
+    return model, participant.labels, participant.plan.transform, str(participant.named_stages)
 
 
 def _input_kind(x: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -92,7 +93,7 @@ class Participant:
         self.held["validation"] = self._own(validation, f"{name} (validation)") if as_data else None
         self.held["data"] = self._split(seed=0)
         self.held["test"] = None if test is None else self._own(test, f"{name} (test)")
-        self._named_stages = stages
+        self.named_stages = stages
         self._brought_model = model
         self.held["learner"] = None if _makes_models(model) else self._bring(model)
 
@@ -165,7 +166,7 @@ class Participant:
     @cached_property
     def stages(self) -> Stages:
         """Extractor, intermediate layers and classifier of its network."""
-        return find_stages(self.network.model, self.network.example(self.data, self.plan), self._named_stages)
+        return find_stages(self.network.model, self.network.example(self.data, self.plan), self.named_stages)
 
     @property
     def model(self) -> Any:
@@ -189,6 +190,14 @@ class Participant:
         tensors = learner.tensors().values() if isinstance(learner, Network) else ()
         self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
         self.__dict__.pop("stages", None)  # of the model before, if there was one
+
+    def twin(self) -> Participant:
+        """The same participant with a network of its own: what is tried out on it leaves this one as it is."""
+        twin = copy.copy(self)
+        twin.held = dict(self.held)
+        if isinstance(self._brought_model, nn.Module):
+            twin._brought_model = copy.deepcopy(self._brought_model)
+        return twin
 
     def learner_for(self, asked: Learner | None) -> Learner:
         """The learner that a request is for."""

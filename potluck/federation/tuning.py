@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch import nn
 
 from potluck.core.errors import DataError, ModelError, SettingsError, nearest
 from potluck.core.plan import Plan
@@ -97,11 +96,8 @@ def choose_plan(
 
 
 def _trial(participant: Participant, seed: int) -> Participant:
-    """A participant in its place, with a network of its own, at the table of a federation of that seed."""
-    trial = copy.copy(participant)
-    trial.held = dict(participant.held)
-    if isinstance(trial._brought_model, nn.Module):
-        trial._brought_model = copy.deepcopy(trial._brought_model)
+    """A participant in its place, with a network of its own, as if it had joined a federation of that seed."""
+    trial = participant.twin()
     trial.join(seed, None)
     if not isinstance(trial.learner, Network):
         raise ModelError(

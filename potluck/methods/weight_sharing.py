@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, PositiveInt
 from torch import Tensor
 
-from potluck.core.architecture import difference, layout_of
+from potluck.core.architecture import Layout, difference, layout_of
 from potluck.core.errors import RequirementsError
 from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
@@ -34,7 +34,7 @@ def _entry(told: list[str | int]) -> list[str | int]:
     return told
 
 
-Layout = dict[str, Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]]
+LayoutFact = dict[str, Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]]
 """Each entry's type and shape, e.g. ``{"fc.bias": ["float32", 10]}``."""
 
 
@@ -91,33 +91,35 @@ class WeightSharing(Method):
     def key(self, layout: Layout, name: str) -> str:
         """Entries of one key are averaged."""
         alike = layout[name] if self.aggregation == "layerwise" else layout
-        return f"{name} {hashlib.sha256(_text(alike).encode()).hexdigest()[:16]}"
+        return f"{name} {digest_of(alike)[:16]}"
 
     def keys(self, server: Server, sender: str) -> dict[str, str]:
         """The key of each of a participant's entries; worked out once for each layout."""
-        layout = server.state["layouts"][sender]
-        known: dict[int, tuple[Layout, dict[str, str]]] = server.memo.setdefault("keys", {})
-        if id(layout) not in known:  # the layout is kept beside its keys, so that its id stays its own
-            known[id(layout)] = (layout, {name: self.key(layout, name) for name in layout})
-        return known[id(layout)][1]
+        known: dict[str, dict[str, str]] = server.memo.setdefault("keys", {})
+        digest = server.state["digests"][sender]
+        if digest not in known:
+            layout = server.state["layouts"][sender]
+            known[digest] = {name: self.key(layout, name) for name in layout}
+        return known[digest]
 
-    @exchange(lambda self, server, sender: Schema(facts={"samples": PositiveInt, "layout": Layout}))
+    @exchange(lambda self, server, sender: Schema(facts={"samples": PositiveInt, "layout": LayoutFact}))
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
-        layouts = Layouts(server.state.get("layouts"))  # of those who joined before, if any
-        first = min(layouts.told, default=None)
+        layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
+        first = min(layouts, default=None)
         samples: dict[str, int] = {}
         for sender, payload in answers:
             samples[sender] = payload.facts["samples"]
-            layouts.add(sender, payload.facts["layout"])
+            layouts[sender] = payload.facts["layout"]
+            digests[sender] = digest_of(layouts[sender])
         first = first or min(samples)
         if self.aggregation == "whole":
-            odd = sorted(sender for sender in samples if layouts.told[sender] is not layouts.told[first])
+            odd = sorted(sender for sender in samples if digests[sender] != digests[first])
             if odd:
-                told = difference(layouts.told[odd[0]], layouts.told[first])
+                told = difference(layouts[odd[0]], layouts[first])
                 raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {told}.")
         server.state.setdefault("samples", {}).update(samples)
-        server.state["layouts"] = layouts.told
+        server.state.update(layouts=held_once(layouts, digests), digests=digests)
         send: dict[str, list[str]] = {}
         seen = set(server.state.setdefault("global", {}))
         for sender in sorted(samples):
@@ -167,7 +169,8 @@ class Merge:
 
     def __init__(self, method: WeightSharing, server: Server) -> None:
         self._method, self._server = method, server
-        server.state["layouts"] = Layouts(server.state["layouts"]).told  # from a checkpoint comes one for each
+        # From a checkpoint comes one layout for each.
+        server.state["layouts"] = held_once(server.state["layouts"], server.state["digests"])
         self._means = {key: MaskedMean(entry.shape) for key, entry in server.state["global"].items()}
 
     def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
@@ -182,26 +185,15 @@ class Merge:
         self._server.state["global"] = {key: mean.result(old[key]) for key, mean in self._means.items()}
 
 
-class Layouts:
-    """Each participant's layout. Equal ones are one object: a thousand networks of one architecture have one layout."""
-
-    def __init__(self, told: Mapping[str, Layout] | None = None) -> None:
-        self.told: dict[str, Layout] = {}
-        self._known: dict[str, Layout] = {}
-        self._ids: set[int] = set()
-        for sender, layout in (told or {}).items():
-            self.add(sender, layout)
-
-    def add(self, sender: str, layout: Layout) -> None:
-        """Stores one participant's layout."""
-        if id(layout) not in self._ids:
-            layout = self._known.setdefault(_text(layout), layout)
-            self._ids.add(id(layout))
-        self.told[sender] = layout
+def digest_of(layout: Any) -> str:
+    """A checksum of a layout, whatever the order of its entries."""
+    return hashlib.sha256(json.dumps(layout, sort_keys=True).encode()).hexdigest()
 
 
-def _text(layout: Any) -> str:
-    return json.dumps(layout, sort_keys=True)
+def held_once(layouts: Mapping[str, Layout], digests: Mapping[str, str]) -> dict[str, Layout]:
+    """Everyone's layout, equal ones as one object: a thousand networks of one architecture have one layout."""
+    known: dict[str, Layout] = {}
+    return {sender: known.setdefault(digests[sender], layout) for sender, layout in layouts.items()}
 
 
 def schema_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, TensorSpec] | None = None) -> Schema:
