@@ -1,7 +1,7 @@
 """What each of the three organisations has: handwritten digits, of which each knows some, and a model of its own.
 
 In a real federation each organisation has such a file on its own machine, and shows it to nobody. Here the images are
-dealt from one data set, so that all three can run on one machine.
+taken from one data set, so that all three can run on one machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXAMPLES = 4
 Rows = tuple[NDArray[Any], NDArray[Any]]
 
 
-def _dealt() -> tuple[data.Source, dict[str, list[int]], list[int]]:
+def _allocated() -> tuple[data.Source, dict[str, list[int]], list[int]]:
     """The data set, the rows of each organisation, and the rows that are left."""
     source, random = data.digits(), np.random.default_rng(0)
     piles = {digit: random.permutation(np.flatnonzero(source.y == digit)).tolist() for digit in source.labels}
@@ -32,7 +32,7 @@ def _dealt() -> tuple[data.Source, dict[str, list[int]], list[int]]:
 
 def own(of: str) -> Rows:
     """An organisation's labelled images."""
-    source, held, _ = _dealt()
+    source, held, _ = _allocated()
     return source.x[held[of]], source.y[held[of]]
 
 
@@ -45,7 +45,7 @@ def test(of: str) -> Rows:
 
 def pile() -> data.Source:
     """The public images: what nobody has labelled. Their labels are not used."""
-    source, _, left = _dealt()
+    source, _, left = _allocated()
     return data.Source("pile", source.x[left], source.y[left], source.x_test, source.y_test)
 
 

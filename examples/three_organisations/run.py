@@ -26,8 +26,8 @@ from potluck.flower.processes import free_port
 HERE = Path(__file__).parent
 POTLUCK = str(Path(sys.executable).with_name("potluck"))
 NAMES = ("hospital", "laboratory", "insurer")
-BRINGS = {"hospital": "CNN", "laboratory": "ResNet", "insurer": "gradient-boosted trees"}
-PATIENCE = 600.0
+MODELS = {"hospital": "CNN", "laboratory": "ResNet", "insurer": "gradient-boosted trees"}
+TIMEOUT = 600.0
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def main() -> int:
         for row in together:
             name = row["participant"]
             shares = f"{100 * alone[name]:>7.1f}%{100 * row['accuracy']:>9.1f}%"
-            print(f"{name:14}{BRINGS[name]:26}{shares}{row['bytes_up']:>8} B{row['bytes_down']:>8} B")
+            print(f"{name:14}{MODELS[name]:26}{shares}{row['bytes_up']:>8} B{row['bytes_down']:>8} B")
     print("\nOnly votes on public images travelled. Everything is stopped.")
     return 0
 
@@ -70,7 +70,7 @@ def federate(site: Path) -> list[dict[str, Any]]:
     programs = [start("server", "serve", "federation.toml", "--out", "run", "--port", str(port))]
     try:
         programs += [start(name, "join", f"{name}.toml", "--server", f"127.0.0.1:{port}", "--yes") for name in NAMES]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while any(program.poll() is None for program in programs):
             failed = [program for program in programs if program.poll() not in (None, 0)]
             if failed or time.monotonic() > until:

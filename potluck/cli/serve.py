@@ -20,10 +20,12 @@ from potluck.core.errors import PotluckError, SettingsError, how_to_install
 def serve(
     file: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The server's file.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
-    port: Annotated[int | None, typer.Option(help="Where participants come in.", show_default="as in the file")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port for participants.", show_default="as in the file")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
 ) -> None:
-    """Be the server of a federation: wait for its participants, play, keep everything in a folder.
+    """Be the server of a federation: wait for its participants, run it, keep everything in a folder.
 
     FEDERATION.toml names the method, the participants and their keys. Everyone
     joins with `potluck join` from a machine of its own. A run that was stopped
@@ -31,7 +33,7 @@ def serve(
     """
     need_flower()
     from potluck.flower.config import read_federation
-    from potluck.flower.superlink import Link
+    from potluck.flower.superlink import SuperLink
 
     console = messages()
     settings = read_federation(file, port=port)
@@ -42,7 +44,7 @@ def serve(
         console.print("Without TLS nothing is encrypted and nobody proves who they are: for a trial on one machine.")
     console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
     try:
-        with terminable(), Link(file, settings, folder, resume) as link:
+        with terminable(), SuperLink(file, settings, folder, resume) as link:
             try:
                 failed = link.follow(lambda line: console.print(line, markup=False))
             except KeyboardInterrupt:

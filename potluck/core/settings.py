@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,9 +23,13 @@ _CHOICE = re.compile(r"function-|literal|is-|callable|(int|float|str|bool)$")
 
 
 class Settings(BaseModel):
-    """Settings are the constructor's keyword arguments, kept under the same names."""
+    """Settings are the constructor's keyword arguments, kept under the same names.
+
+    ``RENAMED``: names that settings had before, and what they are called now, so that an error can say it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    RENAMED: ClassVar[dict[str, str]] = {}
 
     def __init__(self, **settings: Any) -> None:
         try:
@@ -56,6 +60,8 @@ def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], titl
         setting = ".".join(map(str, where[-2:]))
     name = owner.model_config.get("title") or owner.__name__
     messages = list(dict.fromkeys(detail["msg"].removeprefix("Value error, ") for detail in details))
+    if what == "extra_forbidden" and setting in (renamed := getattr(owner, "RENAMED", {})):
+        return f"{name} has no setting {setting!r} any more; it is called {renamed[setting]!r} now."
     if what == "extra_forbidden":
         return f"{name} has no setting {setting!r}.{nearest(setting, owner.model_fields)}"
     if what == "missing":

@@ -1,7 +1,9 @@
-"""The Flower engine: the same methods across machines. Flower carries letters, TLS and node keys; we carry the method.
+"""Real federations over Flower: the same methods across machines. Flower carries messages, TLS and node keys.
 
-On the server: ``post`` exchanges letters with nodes, ``engine`` turns them into what a federation drives, ``serving``
-is what runs in Flower's ServerApp. On a participant's machine: ``host`` does its half in one long-lived process,
-``desk`` keeps what must survive it, and the thin ClientApp in ``app`` only carries letters to it. ``files`` are what
-people write, ``processes`` start and stop Flower's programs. Only this package imports flwr.
+On the server: ``server_app`` runs in Flower's ServerApp, ``gateway`` exchanges messages with nodes, and ``engine`` is
+what the federation drives. On a participant's machine: ``client`` runs the participant's half in one long-lived
+process, ``client_store`` keeps what must survive it, and the thin ClientApp in ``app`` only passes messages on to it.
+``protocol`` is what travels, ``config`` what people write, ``consent`` what an owner agrees to. ``superlink`` and
+``supernode`` start and stop Flower's programs, ``port_filter`` and the ``verified_`` programs restrict what they do.
+Only this package imports flwr.
 """

@@ -1,123 +1,145 @@
-"""A participant's side, in one long-lived process: it holds the model and the data, and answers the server's letters.
+"""A participant's side, in one long-lived process: it holds the model and the data, and answers the server's messages.
 
-The same request gets the same answer, however often it comes: from what was kept, or by playing the stage again from
+The same request gets the same answer, however often it comes: from what was stored, or by running the phase again from
 the state before it, which gives the same since every draw comes from seed, name, round and purpose.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import potluck
-from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.payload import MAX_BYTES, Payload
+from potluck.core.requests import Exchange, Job, Predict
 from potluck.core.samples import Samples, SharedData
-from potluck.core.tasks import Metrics
-from potluck.engines.base import Arrival, Engine
+from potluck.core.tasks import NOTHING, Metrics, measure
+from potluck.engines.base import Arrival, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.flower.client_store import Desk
-from potluck.flower.consent import method_named, method_of
+from potluck.federation.round import Phase
+from potluck.flower.client_store import ClientStore
+from potluck.flower.consent import method_class, method_of
 from potluck.flower.protocol import (
     PROTOCOL,
     Accepted,
-    AtExchange,
+    Acknowledged,
+    Advance,
     Declined,
-    Ended,
     Evaluate,
+    Evaluated,
+    ExchangeReached,
     Failed,
-    Farewell,
+    Finished,
     Invitation,
-    Letter,
-    Measured,
-    Noted,
+    Message,
+    PhaseEnded,
     PublicData,
-    Stage,
-    Work,
     read_request,
 )
-from potluck.flower.public_data import Copies
+from potluck.flower.public_data import PublicDataStore
 
 log = logging.getLogger(__name__)
 
-Consent = Callable[[Invitation, type[Method]], str | None]
+AskConsent = Callable[[Invitation, type[Method]], str | None]
 """Asks the participant's owner: None for yes, or why not."""
 
 
-class Host:
-    """Answers letters, one after the other.
+class Client:
+    """Answers messages, one after the other.
 
-    ``public`` loads the participant's own copy of the public data for a seed, if it has one; ``allowed`` are the
-    ``"package.module:name"`` that the server may have imported here.
+    Args:
+        participant: whose half of the method it runs.
+        device: what its network computes on.
+        folder: where it stores what must last.
+        consent: asks its owner whether to take part.
+        public: loads its own copy of the public data for a seed; None if it has none.
+        allow_imports: each ``"package.module:name"`` that the server may have imported here; by default none.
+        max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
     """
 
     def __init__(
         self,
         participant: Participant,
-        engine: Engine,
+        device: torch.device,
         folder: Path,
-        consent: Consent,
+        consent: AskConsent,
         *,
         public: Callable[[int], SharedData] | None = None,
-        allowed: tuple[str, ...] = (),
-        limits: Limits | None = None,
+        allow_imports: tuple[str, ...] = (),
+        max_payload_bytes: int = MAX_BYTES,
     ) -> None:
         self.participant = participant
-        self.ended: int | None = None
+        self.finished: int | None = None
         """After how many rounds the federation ended, once it has."""
-        self._engine = engine
+        self._device = device
         self._folder = folder
         self._consent = consent
-        self._copies = Copies(folder, public, limits or Limits())
-        self._allowed = allowed
-        self._limits = limits or Limits()
+        self._public_store = PublicDataStore(folder, public)
+        self._allow_imports = allow_imports
+        self._max_payload_bytes = max_payload_bytes
         self._invitation: Invitation | None = None
         self._method: Method | None = None
-        self._shown: SharedData | None = None
-        self._desk: Desk | None = None
-        self._live: tuple[Stage, int, int] | None = None  # the step that was answered last, by a half that goes on
-        self._at: int | None = None  # the round after which the model is as it is now, if it is between rounds
-        self._latest = 0  # the round that this run of the server has come to
+        self._public: SharedData | None = None
+        self._store: ClientStore | None = None
+        self._session: Session | None = None
+        """The participant's half, while it waits for the server's reply."""
+        self._reached: tuple[Phase, int, int] | None = None
+        """The phase, round and step at which it waits."""
+        self._model_of: int | None = None
+        """The round after which the model is as it is now, if it is between rounds."""
+        self._latest_round = 0
+        """The round that this run of the server has come to."""
 
-    def answer(self, letter: Letter) -> Letter:
-        """The answer to a letter. What goes wrong here is told in the log here; the server learns only its kind."""
+    def answer(self, message: Message) -> Message:
+        """The answer to a message. What goes wrong here is in the log here; the server learns only its kind."""
         name = self.participant.name
         try:
-            return self._answer(letter)
+            return self._answer(message)
         except Exception as error:
-            self._live = None
+            self._session = None
             log.exception("%s could not answer", name)
-            return Failed(name=name, error=type(error).__name__).letter()
+            return Failed(name=name, error=type(error).__name__).message()
 
-    def _answer(self, letter: Letter) -> Letter:
-        asked = read_request(letter)
-        name = self.participant.name
+    def _answer(self, message: Message) -> Message:
+        if len(message.body) > self._max_payload_bytes:
+            raise PayloadError(
+                f"the payload has {len(message.body)} bytes; `max_payload_bytes` is {self._max_payload_bytes}"
+            )
+        asked = read_request(message)
         if isinstance(asked, Invitation):
             return self._invited(asked)
-        if isinstance(asked, Farewell):
-            self.ended = asked.rounds
-            return Noted(name=name).letter()
+        if isinstance(asked, Finished):
+            self.finished = asked.rounds
+            return self._acknowledged()
         if self._invitation is None or self._method is None:
             raise PayloadError("the server asks for work before its invitation was accepted")
         if isinstance(asked, PublicData):
-            self._shown = self._copies.keep(self._invitation.public, letter.body)
-            self._sit()
-            return Noted(name=name).letter()
+            self._public = self._public_store.keep(self._invitation.public, message.body)
+            self._prepare(self._invitation, self._method)
+            return self._acknowledged()
+        if self._store is None:
+            raise PayloadError("the server asks for work before the public data are here")
         if isinstance(asked, Evaluate):
-            return self._evaluated(asked.round)
-        return self._worked(asked, letter.body)
+            return self._evaluated(self._store, asked.round)
+        return self._advanced(self._store, asked, message.body)
 
-    def _invited(self, invitation: Invitation) -> Letter:
-        """Compares versions, asks the owner, takes a seat."""
-        name = self.participant.name
-        self._latest = 0
+    def _acknowledged(self) -> Message:
+        return Acknowledged(name=self.participant.name).message()
+
+    def _invited(self, invitation: Invitation) -> Message:
+        """Compares versions, asks the owner, prepares the participant."""
+        me = self.participant
+        self._latest_round = 0
         try:
             if invitation.protocol != PROTOCOL:
                 raise PotluckError(
@@ -125,159 +147,165 @@ class Host:
                     f"{PROTOCOL} (potluck {potluck.__version__}); install the same version on both sides"
                 )
             if invitation != self._invitation:
-                refused = self._consent(invitation, method_named(invitation, self._allowed))
+                refused = self._consent(invitation, method_class(invitation, self._allow_imports))
                 if refused is not None:
                     raise PotluckError(refused)
-                self._take_seat(invitation, method_of(invitation, self._allowed))
+                self._accept(invitation, method_of(invitation, self._allow_imports))
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
-            return Declined(name=name, reason=str(error)[:10_000]).letter()
-        x = self.participant.data.x
+            return Declined(name=me.name, reason=str(error)[:10_000]).message()
         return Accepted(
-            name=name,
-            labels=list(self.participant.labels),
-            inputs=list(x.shape[1:]),
-            in_bytes=str(x.dtype) == "torch.uint8",
-            has_public=invitation.public is None or self._shown is not None,
-        ).letter()
+            name=me.name,
+            labels=list(me.labels),
+            input_shape=list(me.data.x.shape[1:]),
+            uint8_inputs=me.data.x.dtype == torch.uint8,
+            has_public=invitation.public is None or self._public is not None,
+        ).message()
 
-    def _take_seat(self, invitation: Invitation, method: Method) -> None:
-        """Makes the model, and finds what was kept of this federation."""
+    def _accept(self, invitation: Invitation, method: Method) -> None:
+        """Finds the public data, and prepares the participant if they are here."""
         self._invitation, self._method = invitation, method
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._shown = None if invitation.public is None else self._copies.find(invitation.public, invitation.seed)
-        if invitation.public is None or self._shown is not None:
-            self._sit()
+        self._public = None
+        if invitation.public is not None:
+            self._public = self._public_store.find(invitation.public, invitation.seed)
+        if invitation.public is None or self._public is not None:
+            self._prepare(invitation, method)
 
-    def _sit(self) -> None:
-        assert self._invitation is not None
-        assert self._method is not None
-        me, invitation = self.participant, self._invitation
+    def _prepare(self, invitation: Invitation, method: Method) -> None:
+        """Makes the model, checks that all fits, and finds what was stored of this federation."""
+        me = self.participant
         admission = Admission()
         admission.admit(me, self._join)
-        if self._shown is not None:
-            admission.check_inputs("the public data", self._shown.x)
-        admission.check_fit(self._method, self._shown, alone=True)
+        if self._public is not None:
+            admission.check_inputs("the public data", self._public.x)
+        admission.check_fit(method, self._public, alone=True)
         me.check_keepable()
-        check_resumable([me], self._method, invitation.keep_optimizer)
-        identity = participant_fingerprint(me, self._method, invitation.keep_optimizer)
-        self._desk = Desk(self._folder / invitation.federation, identity)
-        self._live, self._at = None, None
+        check_resumable([me], method, invitation.keep_optimizer)
+        identity = participant_fingerprint(me, method, invitation.keep_optimizer)
+        self._store = ClientStore(self._folder / invitation.federation, identity)
+        self._session, self._model_of = None, None
 
     def _join(self, me: Participant) -> Samples | None:
-        """Has the participant take its seat anew; returns what it is tested on."""
+        """Has the participant join anew; returns what it is tested on."""
         assert self._invitation is not None
-        me.join(self._invitation.seed, self._shown)
+        me.join(self._invitation.seed, self._public)
         return me.test
 
-    def _worked(self, asked: Work, body: bytes) -> Letter:
-        desk = self._seated()
-        if not desk.follows(asked.stage, asked.round, asked.step):
+    def _advanced(self, store: ClientStore, asked: Advance, body: bytes) -> Message:
+        """Takes one step of a phase, or finds the answer that was given before."""
+        place = asked.phase, asked.round, asked.step
+        if not store.follows(*place):
             raise PayloadError(
-                f"step {asked.step} of {asked.stage} {asked.round} is asked for, and step {asked.step - 1} was not "
+                f"step {asked.step} of {asked.phase} {asked.round} is asked for, and step {asked.step - 1} was not "
                 f"answered here"
             )
-        kept = desk.answered(asked.stage, asked.round, asked.step, body)
-        if kept is not None:
-            log.info("Answered again from what was kept: %s %d, step %d", asked.stage, asked.round, asked.step)
-            return kept
+        stored = store.answer_to(*place, body)
+        if stored is not None:
+            log.info("Answered again from what was stored: %s %d, step %d", *place)
+            return stored
         assert self._invitation is not None
         if asked.round > self._invitation.rounds:
             raise PayloadError(
                 f"round {asked.round} was not agreed to; the invitation was to {self._invitation.rounds}"
             )
-        if asked.round < self._latest:
-            raise PayloadError(f"round {asked.round} is past; the server was at {self._latest} already")
-        self._latest = asked.round
-        if asked.step == 0 or self._live != (asked.stage, asked.round, asked.step - 1):
-            self._go_back(asked)
-        desk.forget_from(asked.stage, asked.round, asked.step)
-        arrival = self._advance(asked.stage, asked.round, asked.step, body)
-        answer = self._letter(asked, arrival)
-        desk.keep(asked.stage, asked.round, asked.step, body, answer)
+        if asked.round < self._latest_round:
+            raise PayloadError(f"round {asked.round} is past; the server was at {self._latest_round} already")
+        self._latest_round = asked.round
+        if asked.step == 0 or self._session is None or self._reached != (asked.phase, asked.round, asked.step - 1):
+            self._go_back(store, asked)
+        store.forget_from(*place)
+        answer = self._response(store, asked, self._run(*place, body))
+        store.keep_answer(*place, body, answer)
         return answer
 
-    def _go_back(self, asked: Work) -> None:
-        """To the state before the stage, and from there again to the step before the one asked for."""
-        desk, me = self._seated(), self.participant
-        requests = desk.requests(asked.stage, asked.round, asked.step)
-        self._close()
-        if asked.stage == "join":
-            self._join(me)
-        elif self._at is None or self._at != desk.newest(asked.round - 1):
-            self._restore(asked.round - 1)
-        me.round = asked.round
-        for step, body in enumerate(requests):
-            self._advance(asked.stage, asked.round, step, body)
-
-    def _advance(self, stage: Stage, round: int, step: int, body: bytes) -> Arrival:
-        """Runs the half to its next exchange, or to its end."""
-        assert self._invitation is not None
-        assert self._method is not None
+    def _go_back(self, store: ClientStore, asked: Advance) -> None:
+        """To the state before the phase, and from there again to the step before the one asked for."""
         me = self.participant
-        self._at = None
-        if step == 0:
-            arrivals = self._engine.start(stage, [me], getattr(self._method, stage), self._invitation.keep_optimizer)
-        else:
-            arrivals = self._engine.resume({me.name: self._limits.read(body)})
-        (arrival,) = arrivals
-        self._live = (stage, round, step) if arrival.exchange is not None else None
-        return arrival
+        bodies = store.requests(asked.phase, asked.round, asked.step)
+        self._close()
+        if asked.phase == "join":
+            self._join(me)
+        elif self._model_of is None or self._model_of != store.newest_state(asked.round - 1):
+            self._restore(store, asked.round - 1)
+        me.round = asked.round
+        for step, body in enumerate(bodies):
+            self._run(asked.phase, asked.round, step, body)
 
-    def _letter(self, asked: Work, arrival: Arrival) -> Letter:
-        """What is told of where the half has come to. At its end the state is kept first, and the model measured."""
+    def _run(self, phase: Phase, round: int, step: int, body: bytes) -> Arrival:
+        """Runs the participant's half to its next exchange, or to its end."""
+        assert self._invitation is not None
+        me, reply = self.participant, None
+        if step == 0:
+            self._session = Session(me, getattr(self._method, phase)(me), phase, self._invitation.keep_optimizer)
+        else:
+            reply = Payload.from_bytes(body)
+        session, self._model_of = self._session, None
+        if session is None:
+            raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
+        began = time.perf_counter()
+        reached = session.advance(reply)
+        while isinstance(reached, Job):
+            reached = session.advance(reached.answer(self._device))
+        session.seconds += time.perf_counter() - began
+        if isinstance(reached, Exchange):
+            self._reached = (phase, round, step)
+            return Arrival(me.name, reached, seconds=session.seconds)
+        self._session = None
+        return Arrival(me.name, None, reached.value or {}, session.seconds)
+
+    def _response(self, store: ClientStore, asked: Advance, arrival: Arrival) -> Message:
+        """Where the half has come to. At its end the state is stored first, and the model measured."""
         place: dict[str, Any] = {
-            "name": self.participant.name,
-            "stage": asked.stage,
+            "name": arrival.sender,
+            "phase": asked.phase,
             "round": asked.round,
             "step": asked.step,
+            "seconds": arrival.seconds,
         }
         if arrival.exchange is not None:
-            head = AtExchange(**place, exchange=arrival.exchange.name, seconds=arrival.seconds)
-            return head.letter(arrival.exchange.payload.to_bytes())
-        self._keep(asked.round)
-        metrics = self._measure() if asked.stage == "round" else {}
-        return Ended(**place, notes=_plain(arrival.notes), metrics=metrics, seconds=arrival.seconds).letter()
+            head = ExchangeReached(**place, exchange=arrival.exchange.name)
+            return head.message(arrival.exchange.payload.to_bytes())
+        self._keep_state(store, asked.round)
+        metrics = self._measure() if asked.phase == "round" else {}
+        return PhaseEnded(**place, notes=_plain(arrival.notes), metrics=metrics).message()
 
-    def _evaluated(self, round: int) -> Letter:
+    def _evaluated(self, store: ClientStore, round: int) -> Message:
         """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere."""
-        newest = self._seated().newest(round)
-        if self._live is not None and newest != self._live[1]:
+        newest = store.newest_state(round)
+        if self._session is not None and self._reached is not None and newest != self._reached[1]:
             self._close()
-            self._keep(round)
-        elif self._at is None or self._at != newest:
+            self._keep_state(store, round)
+        elif self._model_of is None or self._model_of != newest:
             self._close()
-            self._restore(round)
-        return Measured(name=self.participant.name, round=round, metrics=self._measure()).letter()
+            self._restore(store, round)
+        return Evaluated(name=self.participant.name, round=round, metrics=self._measure()).message()
 
     def _measure(self) -> Metrics:
-        me = self.participant
-        return self._engine.evaluate({me.name: me}, lambda me: me.test)[me.name]
+        me, test = self.participant, self.participant.test
+        if test is None:
+            return dict(NOTHING)
+        return measure(Predict(test).addressed(me, me.seed, keep_optimizer=False).answer(self._device), test.y)
 
-    def _restore(self, round: int) -> None:
+    def _restore(self, store: ClientStore, round: int) -> None:
         """Takes up the state after a round."""
-        me, desk = self.participant, self._seated()
-        number, state = desk.newest(round), desk.state_after(round)
+        me = self.participant
+        number, state = store.newest_state(round), store.state_after(round)
         if state is None:
             raise PayloadError(f"the state after round {round} is not here any more")
         self._join(me)
         me.check_keepable()
         me.restore(state)
-        me.round, self._at = round, number
+        me.round, self._model_of = round, number
 
-    def _keep(self, round: int) -> None:
-        self._seated().keep_state(round, self.participant.snapshot())
-        self._at = round
+    def _keep_state(self, store: ClientStore, round: int) -> None:
+        store.keep_state(round, self.participant.snapshot())
+        self._model_of = round
 
     def _close(self) -> None:
-        if self._live is not None:
-            self._engine.dismiss(self.participant.name)
-            self._live = None
-
-    def _seated(self) -> Desk:
-        if self._desk is None:
-            raise PayloadError("the server asks for work before the public data are here")
-        return self._desk
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
 
 def _plain(notes: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,16 @@
-"""What people write: the server's federation file, and each participant's own. Mistakes are told with their lines."""
+"""What people write: the server's federation file, and each participant's own. Errors name the line."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from potluck import models
 from potluck.core.errors import SettingsError
 from potluck.core.labels import Label
+from potluck.core.payload import MAX_BYTES
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import call, import_object
@@ -19,6 +20,7 @@ from potluck.engines import DeviceName
 from potluck.federation.admission import published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.flower.engine import OnTooFew
 from potluck.methods import METHODS
 from potluck.recipes.recipe import PlanSettings, Whole
 from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed
@@ -43,8 +45,15 @@ FilePath = Annotated[str, AfterValidator(_existing)]
 FolderPath = Annotated[str, AfterValidator(_beside)]
 
 
-class PublicFile(Section):
-    """Where the public data are from. Both sides load them by themselves, or the server sends them."""
+class PublicEntry(Section):
+    """Where the public data are from. Both sides load them by themselves, or the server sends them.
+
+    Args:
+        source: one of `potluck data`, an .npz file, or "package.module:function".
+        labelled: whether labels go with the inputs; by default not.
+        count: how many samples are drawn; by default all.
+        sha256: the checksum that they must have; by default it is not checked here.
+    """
 
     model_config = ConfigDict(title="public")
 
@@ -64,13 +73,19 @@ class PublicFile(Section):
 
 
 def _checked(data: Any) -> SharedData:
-    shown = published(data)
-    assert shown is not None
-    return shown
+    public = published(data)
+    assert public is not None
+    return public
 
 
-class Seat(Section):
-    """Who may take part: its name, how much its word counts, and the public half of its key."""
+class ParticipantEntry(Section):
+    """Who may take part.
+
+    Args:
+        name: what the others call it.
+        weight: its credibility; by default 1.
+        key: a file with the public half of its key; needed with TLS.
+    """
 
     model_config = ConfigDict(title="a participant")
 
@@ -80,7 +95,13 @@ class Seat(Section):
 
 
 class Tls(Section):
-    """The server's certificate, its key, and the authority that signed it."""
+    """What the server proves who it is with.
+
+    Args:
+        certificate: the server's certificate, for the host names that participants use.
+        key: its private key.
+        authority: the certificate of the authority that signed it.
+    """
 
     model_config = ConfigDict(title="tls")
 
@@ -90,24 +111,54 @@ class Tls(Section):
 
 
 class FederationFile(Section):
-    """The server's file: the method, who may take part, how long to wait, where to listen."""
+    """The server's file.
+
+    Args:
+        rounds: how many in all.
+        method: the method, with its settings.
+        participants: who may take part.
+        public: the public data; by default none.
+        seed: what every random draw derives from; by default 0.
+        device: what the server's own networks compute on; by default "auto".
+        participation: the share of participants that take part in a round; by default all.
+        keep_optimizer: whether optimizers remember across trainings; by default as the method says.
+        min_participants: how many must answer in a round; by default 0, for all who are drawn.
+        on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
+        answer_timeout: seconds an answer may take; by default an hour.
+        join_timeout: seconds to wait for all participants at first; by default for ever.
+        max_payload_bytes: how many bytes a payload may have; by default 2 GiB.
+        max_messages: how many messages one participant may be sent in a phase; by default 1000.
+        host: the address that participants connect to; by default 127.0.0.1.
+        port: its port; by default 8443.
+        tls: certificates; by default none.
+    """
 
     model_config = ConfigDict(title="a federation file")
+    RENAMED: ClassVar[dict[str, str]] = {
+        "minimum": "min_participants",
+        "below_minimum": "on_too_few",
+        "deadline": "answer_timeout",
+        "wait": "join_timeout",
+        "limit": "max_payload_bytes",
+        "messages": "max_messages",
+    }
 
     rounds: Whole = Field(ge=0, description="how many in all")
     method: MethodNamed = Field(description="one of `potluck methods`, or 'package.module:name'")
-    participants: list[Seat] = Field(min_length=1, description="who may take part, each in a table [[participants]]")
-    public: PublicFile | None = None
+    participants: list[ParticipantEntry] = Field(
+        min_length=1, description="who may take part, each in a table [[participants]]"
+    )
+    public: PublicEntry | None = None
     seed: Whole = 0
     device: DeviceName = "auto"
     participation: float = Field(1.0, gt=0, le=1)
     keep_optimizer: bool | None = None
-    minimum: Whole = Field(0, ge=0)
-    below_minimum: Literal["fail", "wait"] = "fail"
-    deadline: float = Field(3600.0, gt=0)
-    wait: float | None = Field(None, gt=0)
-    limit: Whole = Field(2**31, ge=1)
-    messages: Whole = Field(1000, ge=1)
+    min_participants: Whole = Field(0, ge=0)
+    on_too_few: OnTooFew = "fail"
+    answer_timeout: float = Field(3600.0, gt=0)
+    join_timeout: float | None = Field(None, gt=0)
+    max_payload_bytes: Whole = Field(MAX_BYTES, ge=1)
+    max_messages: Whole = Field(1000, ge=1)
     host: str = "127.0.0.1"
     port: Whole = Field(8443, ge=1, le=65535)
     tls: Tls | None = None
@@ -115,17 +166,19 @@ class FederationFile(Section):
     @property
     def names(self) -> list[str]:
         """Who may take part."""
-        return [seat.name for seat in self.participants]
+        return [entry.name for entry in self.participants]
 
     @property
-    def at_least(self) -> int:
+    def required_participants(self) -> int:
         """How many must answer in a round: all who are drawn for it, unless the file says otherwise."""
-        return self.minimum or max(1, round(self.participation * len(self.participants)))
+        return self.min_participants or max(1, round(self.participation * len(self.participants)))
 
     @property
-    def keyed(self) -> bool:
-        """Whether nodes prove who they are."""
-        return self.tls is not None
+    def keys(self) -> dict[str, bytes] | None:
+        """Each participant's public key; None where nodes do not prove who they are."""
+        if self.tls is None:
+            return None
+        return {entry.name: public_key(entry.key) for entry in self.participants if entry.key is not None}
 
     def build_method(self) -> Method:
         """The method with its settings."""
@@ -134,24 +187,25 @@ class FederationFile(Section):
 
     @field_validator("participants")
     @classmethod
-    def _seats_differ(cls, seats: list[Seat]) -> list[Seat]:
+    def _participants_differ(cls, participants: list[ParticipantEntry]) -> list[ParticipantEntry]:
         for what in ("name", "key"):
             seen: set[str] = set()
-            for position, seat in enumerate(seats):
-                value = getattr(seat, what)
+            for position, entry in enumerate(participants):
+                value = getattr(entry, what)
                 if value is not None and value in seen:
                     refuse([((position, what), f"two participants have the {what} {value!r}; they must differ.")])
                 seen.add(value)
-        return seats
+        return participants
 
     @model_validator(mode="after")
     def _fits_together(self) -> FederationFile:
-        if self.minimum > len(self.participants):
-            refuse([(("minimum",), f"minimum = {self.minimum}, but only {len(self.participants)} may take part.")])
-        for position, seat in enumerate(self.participants):
-            if self.keyed and seat.key is None:
-                refuse([(("participants", position), f"{seat.name} has no key; with [tls] everyone needs one.")])
-            if seat.key is not None and not self.keyed:
+        minimum, count = self.min_participants, len(self.participants)
+        if minimum > count:
+            refuse([(("min_participants",), f"min_participants = {minimum}, but only {count} may take part.")])
+        for position, entry in enumerate(self.participants):
+            if self.tls is not None and entry.key is None:
+                refuse([(("participants", position), f"{entry.name} has no key; with [tls] everyone needs one.")])
+            if self.tls is None and entry.key is not None:
                 refuse([(("participants", position, "key"), "keys need TLS; add a table [tls].")])
         if self.tls is None and self.host not in ("127.0.0.1", "localhost", "::1"):
             refuse([(("host",), f"host = {self.host!r} without [tls] would let anyone listen in and take part.")])
@@ -159,9 +213,31 @@ class FederationFile(Section):
 
 
 class ParticipantFile(Section):
-    """A participant's own file. Nothing in it leaves the machine but what the method sends."""
+    """A participant's own file. Nothing in it leaves the machine but what the method sends.
+
+    Args:
+        name: what the server's file calls it.
+        model: its model, with settings.
+        data: a function that returns (x, y), with settings.
+        test: the same for test data; by default none.
+        plan: how it trains; by default ``Plan()``.
+        labels: its label space; by default the labels in its data.
+        validation: the share of its data that settings are chosen by; by default 0.
+        public: its own copy of the public data; by default the server sends them.
+        allow_imports: each "package.module:name" that the server may name; by default none.
+        state_dir: a folder for what must last; by default "state".
+        device: what its network computes on; by default "auto".
+        max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
+        root_certificates: the authority that signed the server's certificate; by default no TLS.
+        key: its own private key; needed with TLS where the server's file has keys.
+    """
 
     model_config = ConfigDict(title="a participant file")
+    RENAMED: ClassVar[dict[str, str]] = {
+        "allow": "allow_imports",
+        "state": "state_dir",
+        "limit": "max_payload_bytes",
+    }
 
     name: str = Field(min_length=1, max_length=200, description="what the server's file calls it")
     model: ModelNamed = Field(description="one of `potluck models`, or 'package.module:callable'")
@@ -170,11 +246,11 @@ class ParticipantFile(Section):
     plan: PlanSettings = Field(default_factory=dict)
     labels: list[Label] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
-    public: PublicFile | None = None
-    allow: list[str] = Field(default_factory=list)
-    state: FolderPath = Field("state", validate_default=True)
+    public: PublicEntry | None = None
+    allow_imports: list[str] = Field(default_factory=list)
+    state_dir: FolderPath = Field("state", validate_default=True)
     device: DeviceName = "auto"
-    limit: Whole = Field(2**31, ge=1)
+    max_payload_bytes: Whole = Field(MAX_BYTES, ge=1)
     root_certificates: FilePath | None = None
     key: FilePath | None = None
 
@@ -215,7 +291,7 @@ def read_participant(path: str | Path, **settings: Any) -> ParticipantFile:
 
 
 def public_key(path: str) -> bytes:
-    """A node's public key, in the form in which Flower tells it."""
+    """A node's public key, in the form in which Flower gives it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 

@@ -1,8 +1,11 @@
-"""The terms of an invitation: which method, with which settings, and what a participant will send, in words."""
+"""What an invitation asks for, in words; what of it is imported here; and what the owner has agreed to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -15,8 +18,36 @@ from potluck.flower.protocol import Invitation
 from potluck.methods import METHODS
 from potluck.models import MODELS
 
+AskOwner = Callable[[str, bool], str | None]
+"""Shows the owner a text, and asks unless the owner has agreed to it before: None for yes, or why not."""
 
-def settings_of(method: Method) -> dict[str, Any]:
+
+class Consent:
+    """Has the owner agree once to each text of terms, and remembers it.
+
+    Args:
+        path: a file for what was agreed to.
+        ask: shows the owner the text, and asks.
+        own_public: whether the owner has a copy of the public data.
+    """
+
+    def __init__(self, path: Path, ask: AskOwner, own_public: bool) -> None:
+        self._path, self._ask, self._own_public = path, ask, own_public
+
+    def __call__(self, invitation: Invitation, method: type[Method]) -> str | None:
+        """None if the owner agrees, or why not."""
+        text = consent_text(invitation, method, self._own_public)
+        digest, agreed = hashlib.sha256(text.encode()).hexdigest(), self._agreed()
+        refused = self._ask(text, digest in agreed)
+        if refused is None and digest not in agreed:
+            self._path.write_text(json.dumps({"agreed": [*agreed, digest]}))
+        return refused
+
+    def _agreed(self) -> list[str]:
+        return list(json.loads(self._path.read_text())["agreed"]) if self._path.exists() else []
+
+
+def sent_settings(method: Method) -> dict[str, Any]:
     """A method's settings as they travel. Those that are code cannot."""
     settings: dict[str, Any] = method.model_dump(mode="json", fallback=_no_code)
     return settings
@@ -28,21 +59,21 @@ def _no_code(value: Any) -> Any:
     )
 
 
-def method_named(invitation: Invitation, allowed: Collection[str] = ()) -> type[Method]:
-    """The kind of method that an invitation names, whose settings are not looked at yet but for the names in them.
+def method_class(invitation: Invitation, allow_imports: Collection[str] = ()) -> type[Method]:
+    """The class of method that an invitation names, whose settings are not read yet but for the names in them.
 
     A server must not choose what is imported on a participant's machine. A name is potluck's own, or one of the
-    choices that the method's settings list, or stands letter by letter in ``allowed``; else it is declined. Which names
-    a setting would import is not guessed from how they look.
+    choices that the method's settings list, or stands character by character in ``allow_imports``; else it is declined.
+    Which names a setting would import is not guessed from how they look.
     """
     own = METHODS.builtin(invitation.method)
     if not own:
-        _check_name(invitation.method, allowed)
-    with importing_only(allowed):
+        _check_name(invitation.method, allow_imports)
+    with importing_only(allow_imports):
         kind = METHODS[invitation.method]
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise PotluckError(f"the server names {invitation.method!r}, which is no method")
-    known = {*allowed, *_words(kind)}
+    known = {*allow_imports, *_words(kind)}
     for value in invitation.settings.values():
         for text in _texts(value):
             if not (own and MODELS.builtin(text)):
@@ -54,22 +85,22 @@ def _check_name(name: str, known: Collection[str]) -> None:
     if name not in known:
         raise PotluckError(
             f"the server names {name[:200]!r}, which is not potluck's own; if it is code that you trust, add it to "
-            f"`allow`"
+            f"`allow_imports`"
         )
 
 
-def method_of(invitation: Invitation, allowed: Collection[str] = ()) -> Method:
+def method_of(invitation: Invitation, allow_imports: Collection[str] = ()) -> Method:
     """The method that an invitation names, with its settings, if it is the same here."""
-    kind = method_named(invitation, allowed)
+    kind = method_class(invitation, allow_imports)
     try:
-        with importing_only(allowed):
+        with importing_only(allow_imports):
             method = kind(**invitation.settings)
     except PotluckError as error:
         raise PotluckError(
             f"the server's {invitation.method} (potluck {invitation.potluck}) is not the one here "
             f"(potluck {potluck.__version__}): {error}"
         ) from error
-    own, theirs = settings_of(method), invitation.settings
+    own, theirs = sent_settings(method), invitation.settings
     if own != theirs:
         odd = sorted(name for name in {*own, *theirs} if own.get(name) != theirs.get(name))
         raise PotluckError(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
-from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
 from potluck.core.party import Party
@@ -19,10 +18,12 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics
 from potluck.engines.base import Arrival, Half
 from potluck.engines.serial import Serial
-from potluck.flower.gateway import Failure, Post
-from potluck.flower.protocol import Answer, AtExchange, Ended, Evaluate, Failed, Letter, Measured, Work
+from potluck.flower.gateway import Gateway, NoAnswer
+from potluck.flower.protocol import Advance, Evaluate, Evaluated, ExchangeReached, Failed, Message, PhaseEnded, Response
 
 log = logging.getLogger(__name__)
+
+OnTooFew = Literal["fail", "wait"]
 
 
 class TooFewError(PotluckError):
@@ -33,55 +34,71 @@ class TooFewError(PotluckError):
 class Rules:
     """How long the server waits, and for how many.
 
-    ``deadline``: seconds an answer may take. ``minimum``: how many must answer, or the round ``waits`` for them past
-    the deadline, or fails. ``messages``: how many letters one participant may be sent in a stage.
+    Args:
+        answer_timeout: seconds an answer may take; by default an hour.
+        min_participants: how many must answer in a round; by default 1.
+        on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
+        max_messages: how many messages one participant may be sent in a phase; by default 1000.
     """
 
-    deadline: float = 3600.0
-    minimum: int = 1
-    waits: bool = False
-    messages: int = 1000
-    limits: Limits = field(default_factory=Limits)
+    answer_timeout: float = 3600.0
+    min_participants: int = 1
+    on_too_few: OnTooFew = "fail"
+    max_messages: int = 1000
 
 
 class Flower(Serial):
-    """Each exchange is one letter there and back; the server's own work is done as on the serial engine."""
+    """Each exchange is one message there and back; the server's own work is done as on the serial engine.
+
+    Args:
+        gateway: carries the messages.
+        device: what the server's own networks compute on.
+        rules: how long the server waits, and for how many; by default ``Rules()``.
+        report: is given a line for everything that happens; by default the log.
+    """
 
     def __init__(
-        self, post: Post, device: torch.device, rules: Rules | None = None, tell: Callable[[str], None] = log.info
+        self,
+        gateway: Gateway,
+        device: torch.device,
+        rules: Rules | None = None,
+        report: Callable[[str], None] = log.info,
     ) -> None:
         super().__init__(device)
-        self._post = post
+        self.gateway = gateway
         self._rules = rules or Rules()
-        self._tell = tell
+        self._report = report
 
     def _begin(self) -> None:
         super()._begin()
-        self._at: dict[str, Work] = {}
+        self._at: dict[str, Advance] = {}
+        """What each participant was asked for last in this phase."""
         self._metrics: dict[str, Metrics] = {}
-        self._gone: set[str] = set()
+        self._unreachable: set[str] = set()
+        """Who did not answer the last time."""
         self._lost: set[str] = set()
+        """Whose half of this phase has ended early."""
 
     def present(self, names: Iterable[str]) -> list[str]:
         """Those who have accepted and whose node is there."""
-        return [name for name in names if self._post.here(name)]
+        return [name for name in names if self.gateway.is_connected(name)]
 
     def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
         """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there."""
         self._at, self._lost = {}, set()
         for party in parties:
             number = party.round if phase == "round" else 0
-            self._at[party.name] = Work.model_validate({"stage": phase, "round": number, "step": 0})
+            self._at[party.name] = Advance.model_validate({"phase": phase, "round": number, "step": 0})
         self._check_minimum()
-        away = [name for name in self._at if name in self._gone and not self._post.here(name)]
+        away = [name for name in self._at if name in self._unreachable and not self.gateway.is_connected(name)]
         yield from (self._failed(name, "it is not there") for name in away)
-        yield from self._ask({name: Letter() for name in self._at if name not in away})
+        yield from self._advance({name: b"" for name in self._at if name not in away})
 
     def resume(self, replies: Mapping[str, Payload]) -> Iterator[Arrival]:
         """Sends each participant the server's reply, and waits for where it comes to next."""
         for name in replies:
             self._at[name] = self._at[name].model_copy(update={"step": self._at[name].step + 1})
-        return self._ask({name: Letter(body=reply.to_bytes()) for name, reply in replies.items()})
+        return self._advance({name: reply.to_bytes() for name, reply in replies.items()})
 
     def dismiss(self, name: str) -> None:
         """It ends its half when it is next asked for anything."""
@@ -92,75 +109,74 @@ class Flower(Serial):
     def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
         """What each said at the end of its half; whoever ended early and is there is asked."""
         number = max((party.round for party in parties.values()), default=0)
-        free = [n for n in parties if n not in self._metrics and n not in self._gone and self._post.here(n)]
-        ask = {name: Evaluate(round=number).letter() for name in free}
-        for name, _, answer in self._post.ask(ask, self._rules.deadline, lambda _: False):
-            if isinstance(answer, Measured) and set(answer.metrics) == set(NOTHING):
-                self._metrics[name] = answer.metrics
+        unknown = [name for name in parties if name not in self._metrics and name not in self._unreachable]
+        ask = {name: Evaluate(round=number).message() for name in unknown if self.gateway.is_connected(name)}
+        for name, _, response in self.gateway.ask(ask, self._rules.answer_timeout, lambda _: False):
+            if isinstance(response, Evaluated) and set(response.metrics) == set(NOTHING):
+                self._metrics[name] = response.metrics
         return {name: dict(self._metrics.get(name, NOTHING)) for name in parties}
 
-    def _ask(self, letters: Mapping[str, Letter]) -> Iterator[Arrival]:
-        work = {name: Letter(self._at[name].model_dump(mode="json"), letter.body) for name, letter in letters.items()}
-        over = [name for name in work if self._at[name].step >= self._rules.messages]
+    def _advance(self, bodies: Mapping[str, bytes]) -> Iterator[Arrival]:
+        messages = {name: self._at[name].message(body) for name, body in bodies.items()}
+        over = [name for name in messages if self._at[name].step >= self._rules.max_messages]
         for name in over:
-            del work[name]
-            yield self._failed(name, f"more than {self._rules.messages} letters in one stage")
-        for name, letter, answer in self._post.ask(work, self._rules.deadline, self._wait_on):
-            yield self._arrival(name, letter, answer)
+            del messages[name]
+            yield self._failed(name, f"more than {self._rules.max_messages} messages in one phase")
+        for name, message, response in self.gateway.ask(messages, self._rules.answer_timeout, self._wait_on):
+            yield self._arrival(name, message, response)
 
-    def _wait_on(self, open_: int) -> bool:
+    def _wait_on(self, unanswered: int) -> bool:
         """Whether a round that would be too small without those who have not answered waits for them."""
-        return self._rules.waits and self._bound and self._left - open_ < self._rules.minimum
+        too_small = self._left - unanswered < self._rules.min_participants
+        return self._rules.on_too_few == "wait" and self._needs_minimum and too_small
 
     @property
-    def _bound(self) -> bool:
+    def _needs_minimum(self) -> bool:
         """Rounds need the minimum, and so does joining; but whoever comes late may join alone."""
-        late = len(self._at) < self._rules.minimum and all(work.stage == "join" for work in self._at.values())
-        return not late
+        joining = all(asked.phase == "join" for asked in self._at.values())
+        return not (joining and len(self._at) < self._rules.min_participants)
 
     @property
     def _left(self) -> int:
         return len(self._at) - len(self._lost)
 
     def _check_minimum(self) -> None:
-        if self._bound and self._left < self._rules.minimum:
+        if self._needs_minimum and self._left < self._rules.min_participants:
             raise TooFewError(
-                f"{self._left} of {len(self._at)} participants are left, and {self._rules.minimum} are needed "
-                f"(`minimum`). See that they are there, and go on with --resume."
+                f"{self._left} of {len(self._at)} participants are left, and {self._rules.min_participants} are needed "
+                f"(`min_participants`). See that they are there, and go on with --resume."
             )
 
-    def _arrival(self, name: str, letter: Letter, answer: Answer | Failure) -> Arrival:
-        """What came, as the federation reads it. What it holds is checked there, against the exchange's form."""
-        if isinstance(answer, Failure):
-            return self._failed(name, answer.reason)
-        if isinstance(answer, Failed):
-            return self._failed(name, f"it failed there with {answer.error}")
+    def _arrival(self, name: str, message: Message, response: Response | NoAnswer) -> Arrival:
+        """What came, as the federation reads it. What it holds is checked there, against the exchange's schema."""
+        if isinstance(response, NoAnswer):
+            return self._failed(name, response.reason)
+        if isinstance(response, Failed):
+            return self._failed(name, f"it failed there with {response.error}")
         asked = self._at[name]
-        if not isinstance(answer, AtExchange | Ended) or (answer.stage, answer.round, answer.step) != (
-            asked.stage,
-            asked.round,
-            asked.step,
+        if not isinstance(response, ExchangeReached | PhaseEnded) or (
+            (response.phase, response.round, response.step) != (asked.phase, asked.round, asked.step)
         ):
             return self._failed(name, "its answer is not to what was asked")
-        self._gone.discard(name)
-        guest = self._post.guests[name]
-        if isinstance(answer, Ended):
-            if answer.stage == "round":
-                self._metrics[name] = answer.metrics if set(answer.metrics) == set(NOTHING) else dict(NOTHING)
-            received, guest.bytes_public = guest.bytes_public, 0
-            return Arrival(name, None, answer.notes, answer.seconds, received=received)
+        self._unreachable.discard(name)
+        connection = self.gateway.connections[name]
+        if isinstance(response, PhaseEnded):
+            if response.phase == "round":
+                self._metrics[name] = response.metrics if set(response.metrics) == set(NOTHING) else dict(NOTHING)
+            received, connection.public_bytes = connection.public_bytes, 0
+            return Arrival(name, None, response.notes, response.seconds, received=received)
         try:
-            payload = self._rules.limits.read(letter.body, finite=False)
+            payload = self.gateway.limits.read(message.body, finite=False)
         except PayloadError as error:
             return self._failed(name, str(error))
-        self._tell(f"{name} sent {readable_bytes(len(letter.body))} ({answer.exchange})")
+        self._report(f"{name} sent {readable_bytes(len(message.body))} ({response.exchange})")
         self._metrics.pop(name, None)
-        return Arrival(name, Exchange(answer.exchange, payload), seconds=answer.seconds)
+        return Arrival(name, Exchange(response.exchange, payload), seconds=response.seconds)
 
-    def _failed(self, name: str, why: str) -> Arrival:
-        self._gone.add(name)
+    def _failed(self, name: str, reason: str) -> Arrival:
+        self._unreachable.add(name)
         self._lost.add(name)
         self._metrics.pop(name, None)
-        self._tell(f"goes on without {name}: {why}")
+        self._report(f"goes on without {name}: {reason}")
         self._check_minimum()
-        return Arrival(name, failed=why)
+        return Arrival(name, failed=reason)

@@ -1,8 +1,8 @@
-"""The post office on the server: sends letters to participants over Flower's grid, and brings their answers.
+"""The server's gateway: sends messages to participants over Flower's grid, and brings their answers.
 
-It knows which node is which participant: by its key, or without keys by its word. It invites whoever comes, also in
-the middle of a run, and sends a letter again to a participant that was started again: the same request gets the same
-answer, so sending it twice does no harm.
+It knows which node is which participant: by its key, or without keys by the name it gives. It invites whoever comes,
+also in the middle of a run, and sends a message again to a participant that was started again: the same request gets
+the same answer, so sending it twice does no harm.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Message as FlowerMessage
 from flwr.serverapp import Grid
 
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.flower.app.potluck_app.records import from_records, to_records
 from potluck.flower.protocol import (
     Accepted,
-    Answer,
+    Acknowledged,
     Declined,
     Invitation,
-    Letter,
-    Noted,
+    Message,
     PublicData,
-    read_answer,
+    Response,
+    read_response,
 )
 
 log = logging.getLogger(__name__)
 
-POLL = 0.25
+POLL_INTERVAL = 0.25
 """Seconds between two looks for answers."""
-LOOK = 1.0
+NODE_INTERVAL = 1.0
 """Seconds between two looks for nodes."""
-AGAIN = 2.0
-"""Seconds before a letter that did not arrive is sent again."""
-AT_ONCE = 8
+RETRY_DELAY = 2.0
+"""Seconds before a message that did not arrive is sent again."""
+FETCH_SIZE = 8
 """How many answers are fetched together: no more of them are in memory at a time."""
 
 
@@ -46,40 +46,56 @@ class StoppedError(PotluckError):
 
 
 @dataclass(frozen=True)
-class Failure:
+class NoAnswer:
     """Why there is no answer."""
 
     reason: str
 
 
 @dataclass
-class Guest:
-    """A participant that has come: its node, since when, what it told, and what it was sent besides its work."""
+class Connection:
+    """A participant that has accepted.
+
+    Args:
+        node: the number of its node.
+        since: when the node was started.
+        accepted: what it said when it accepted.
+        has_public: whether it needs no copy of the public data any more.
+        public_bytes: how many bytes of public data were sent to it and are not in the history yet; by default 0.
+    """
 
     node: int
     since: str
-    told: Accepted
+    accepted: Accepted
     has_public: bool
-    bytes_public: int = 0
+    public_bytes: int = 0
 
 
 @dataclass
-class _Sent:
-    """A message under way."""
+class _Pending:
+    """A message that was sent and not answered."""
 
     node: int
     since: str
-    letter: Letter
+    message: Message
     name: str | None = None
-    """Whom it is for; None for an invitation to a node that has not said its name."""
+    """Whom it is for; None for an invitation to a node that has not given its name."""
     late: bool = False
     """Whether nobody waits for the answer any more."""
 
 
-class Post:
-    """Letters to participants by name.
+class Gateway:
+    """Messages to participants by name.
 
-    ``keys``: each participant's public key; without keys, a node is whom it says it is, if nobody else is.
+    Args:
+        grid: Flower's grid.
+        names: who may take part.
+        invitation: what every node that comes is asked first.
+        public: the public data as they travel, for those who have no copy; by default empty.
+        keys: each participant's public key. None: a node is who it says it is, if nobody else is.
+        limits: how large a payload may be; by default ``Limits()``.
+        report: is given a line for everything that happens; by default the log.
+        stopped: says whether the run is to stop; by default never.
     """
 
     def __init__(
@@ -91,215 +107,199 @@ class Post:
         public: bytes = b"",
         keys: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
-        tell: Callable[[str], None] = log.info,
+        report: Callable[[str], None] = log.info,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.guests: dict[str, Guest] = {}
+        self.connections: dict[str, Connection] = {}
         self.declined: dict[str, str] = {}
+        self.limits = limits or Limits()
         self._grid = grid
         self._names = names
-        self._invitation = invitation.letter()
-        self._public = public
+        self._invitation = invitation.message()
+        self._public = PublicData().message(public)
         self._keys = None if keys is None else {key: name for name, key in keys.items()}
-        self._limits = limits or Limits()
-        self._tell = tell
+        self._report = report
         self._stopped = stopped
         self._online: dict[int, str] = {}
-        self._strangers: set[int] = set()
+        self._unknown_nodes: set[int] = set()
         self._invited: dict[int, str] = {}
-        self._too_soon: dict[int, int] = {}
+        self._name_conflicts: dict[int, int] = {}
         """Nodes that gave a name of another node's, which may be what is left of an earlier start: this one."""
-        self._sent: dict[str, _Sent] = {}
-        self._looked = float("-inf")
+        self._pending: dict[str, _Pending] = {}
+        self._nodes_seen_at = float("-inf")
         self._not_before: dict[str, float] = {}
 
-    def here(self, name: str) -> bool:
+    def is_connected(self, name: str) -> bool:
         """Whether a participant has accepted and its node is there."""
-        guest = self.guests.get(name)
-        return guest is not None and self._online.get(guest.node) == guest.since
+        connection = self.connections.get(name)
+        return connection is not None and self._online.get(connection.node) == connection.since
 
-    def meet(self, enough: Callable[[], bool], seconds: float | None) -> None:
+    def wait_until(self, enough: Callable[[], bool], timeout: float | None) -> None:
         """Waits until enough have come; not longer than some seconds."""
-        until = float("inf") if seconds is None else time.monotonic() + seconds
+        until = float("inf") if timeout is None else time.monotonic() + timeout
         while not enough() and time.monotonic() < until:
             for _ in self._poll():
                 pass
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL)
 
     def ask(
-        self, letters: Mapping[str, Letter], seconds: float, patient: Callable[[int], bool]
-    ) -> Iterator[tuple[str, Letter, Answer | Failure]]:
-        """Sends a letter to each, and yields the answers as they come, with the letter that carries them.
+        self, messages: Mapping[str, Message], timeout: float, wait_on: Callable[[int], bool]
+    ) -> Iterator[tuple[str, Message, Response | NoAnswer]]:
+        """Sends a message to each, and yields the answers as they come, with the message that carries them.
 
-        After some seconds those who have not answered are given up, unless ``patient`` of how many they are says to
+        After some seconds those who have not answered are given up, unless ``wait_on`` of how many they are says to
         wait on.
         """
-        until, open_ = time.monotonic() + seconds, dict(letters)
-        while open_:
-            for name, letter in open_.items():
-                rested = time.monotonic() > self._not_before.get(name, 0.0)
-                if rested and self.here(name) and not self._under_way(name):
-                    self._push(self.guests[name].node, letter, name, until)
-            for sent, letter, answer in self._poll():
-                name = str(sent.name)
-                if sent.letter is open_.get(name):
-                    del open_[name]
-                    yield name, letter, answer
+        until, unanswered = time.monotonic() + timeout, dict(messages)
+        while unanswered:
+            for name, message in unanswered.items():
+                may_send = time.monotonic() > self._not_before.get(name, 0.0)
+                if may_send and self.is_connected(name) and not self._is_pending(name):
+                    self._send(self.connections[name].node, message, name, until)
+            for pending, message, response in self._poll():
+                name = str(pending.name)
+                if pending.message is unanswered.get(name):
+                    del unanswered[name]
+                    yield name, message, response
                 else:
-                    self._tell(f"{name} answered late; its answer is ignored")
-            if open_ and time.monotonic() > until and not patient(len(open_)):
+                    self._report(f"{name} answered late; its answer is ignored")
+            if unanswered and time.monotonic() > until and not wait_on(len(unanswered)):
                 break
-            time.sleep(POLL)
-        for sent in self._sent.values():
-            sent.late = sent.late or sent.name in open_
-        for name in open_:
-            gone = "it is not there" if not self.here(name) else f"no answer within {seconds:g} s"
-            yield name, Letter(), Failure(gone)
+            time.sleep(POLL_INTERVAL)
+        for pending in self._pending.values():
+            pending.late = pending.late or pending.name in unanswered
+        for name in unanswered:
+            reason = f"no answer within {timeout:g} s" if self.is_connected(name) else "it is not there"
+            yield name, Message(), NoAnswer(reason)
 
-    def tell_all(self, letter: Letter, seconds: float) -> None:
-        """Sends a letter to all who are there, and waits a little for it to arrive."""
-        here = {name: letter for name in self.guests if self.here(name)}
-        for _ in self.ask(here, seconds, lambda _: False):
+    def broadcast(self, message: Message, timeout: float) -> None:
+        """Sends a message to all who are there, and waits a little for it to arrive."""
+        connected = {name: message for name in self.connections if self.is_connected(name)}
+        for _ in self.ask(connected, timeout, lambda _: False):
             pass
 
-    def _under_way(self, name: str) -> bool:
-        guest = self.guests[name]
-        awaited = [sent for sent in self._sent.values() if sent.name == name and not sent.late]
-        return any((sent.node, sent.since) == (guest.node, guest.since) for sent in awaited)
+    def _is_pending(self, name: str) -> bool:
+        connection = self.connections[name]
+        awaited = [pending for pending in self._pending.values() if pending.name == name and not pending.late]
+        return any((pending.node, pending.since) == (connection.node, connection.since) for pending in awaited)
 
-    def _push(self, node: int, letter: Letter, name: str | None, until: float | None = None) -> None:
+    def _send(self, node: int, message: Message, name: str | None, until: float | None = None) -> None:
         ttl = None if until is None else max(until - time.monotonic(), 0) + 60
-        message = Message(_sealed(letter), node, "query", ttl=ttl)
-        identity = next(iter(self._grid.push_messages([message])), None)
+        records = to_records(message.encoded_head().decode(), message.body)
+        sent = self._grid.push_messages([FlowerMessage(records, node, "query", ttl=ttl)])
+        identity = next(iter(sent), None)
         if identity is not None:
-            self._sent[identity] = _Sent(node, self._online[node], letter, name)
+            self._pending[identity] = _Pending(node, self._online[node], message, name)
         elif name is not None:  # as when the node has just gone
-            self._not_before[name] = time.monotonic() + AGAIN
+            self._not_before[name] = time.monotonic() + RETRY_DELAY
 
-    def _poll(self) -> Iterator[tuple[_Sent, Letter, Answer | Failure]]:
+    def _poll(self) -> Iterator[tuple[_Pending, Message, Response | NoAnswer]]:
         """Looks for nodes and answers once. What belongs to coming in is dealt with here."""
         if self._stopped():
             raise StoppedError("stopped")
-        if time.monotonic() - self._looked > LOOK:
-            self._look()
-        under_way = list(self._sent)
-        for first in range(0, len(under_way), AT_ONCE):
-            for message in self._grid.pull_messages(under_way[first : first + AT_ONCE]):
-                sent = self._sent.pop(message.metadata.reply_to_message_id, None)
-                if sent is not None:
-                    yield from self._opened(sent, message)
+        if time.monotonic() - self._nodes_seen_at > NODE_INTERVAL:
+            self._refresh_nodes()
+        identities = list(self._pending)
+        for first in range(0, len(identities), FETCH_SIZE):
+            for answer in self._grid.pull_messages(identities[first : first + FETCH_SIZE]):
+                pending = self._pending.pop(answer.metadata.reply_to_message_id, None)
+                if pending is not None:
+                    yield from self._received(pending, answer)
 
-    def _look(self) -> None:
+    def _refresh_nodes(self) -> None:
         """Sees which nodes are there, and invites those that are new or were started again."""
         nodes = list(self._grid.get_nodes())
         self._online = {node.node_id: node.last_activated_at for node in nodes}
-        self._looked = time.monotonic()
-        for node, other in list(self._too_soon.items()):
+        self._nodes_seen_at = time.monotonic()
+        for node, other in list(self._name_conflicts.items()):
             if other not in self._online:
-                del self._too_soon[node]
+                del self._name_conflicts[node]
                 self._invited.pop(node, None)
         keys = {node.node_id: bytes(node.public_key) for node in nodes}
         for node, since in self._online.items():
-            if self._invited.get(node) == since or node in self._strangers:
+            if self._invited.get(node) == since or node in self._unknown_nodes:
                 continue
             name = None
             if self._keys is not None:
                 name = self._keys.get(keys[node])
                 if name is None:
-                    self._strangers.add(node)
-                    self._tell(f"node {node} has a key that no participant in the file has; it is not asked")
+                    self._unknown_nodes.add(node)
+                    self._report(f"node {node} has a key that no participant in the file has; it is not asked")
                     continue
             self._invited[node] = since
-            self._push(node, self._invitation, name)
+            self._send(node, self._invitation, name)
         # What was sent to a node that is gone or was started again will not be answered.
-        for identity, sent in list(self._sent.items()):
-            if self._online.get(sent.node) != sent.since:
-                del self._sent[identity]
+        for identity, pending in list(self._pending.items()):
+            if self._online.get(pending.node) != pending.since:
+                del self._pending[identity]
 
-    def _opened(self, sent: _Sent, message: Message) -> Iterator[tuple[_Sent, Letter, Answer | Failure]]:
-        """An answer, checked. Whoever does not come through to us is asked again while there is time."""
-        invited = sent.letter is self._invitation
-        if message.has_error():
-            log.warning("Node %d could not be reached: %s", sent.node, message.error.reason)
+    def _received(
+        self, pending: _Pending, answer: FlowerMessage
+    ) -> Iterator[tuple[_Pending, Message, Response | NoAnswer]]:
+        """An answer, checked. Whoever could not be reached is asked again while there is time."""
+        invited = pending.message is self._invitation
+        if answer.has_error():
+            log.warning("Node %d could not be reached: %s", pending.node, answer.error.reason)
             if invited:
-                self._invited.pop(sent.node, None)
-            elif sent.name is not None:
-                self._not_before[sent.name] = time.monotonic() + AGAIN
+                self._invited.pop(pending.node, None)
+            elif pending.name is not None:
+                self._not_before[pending.name] = time.monotonic() + RETRY_DELAY
             return
         try:
-            letter = _opened(message.content, self._limits)
-            answer = read_answer(letter)
-            self._check_name(sent, answer.name)
-            if (other := self._namesake(sent, answer.name)) is not None:
-                self._too_soon[sent.node] = other
-                raise PayloadError(f"it calls itself {answer.name!r}, and another node does so too")
+            message = self._read(answer)
+            response = read_response(message)
+            self._check_name(pending, response.name)
         except PayloadError as error:
-            self._tell(f"{sent.name or f'node {sent.node}'} sent what cannot be read: {error}")
-            if sent.name is not None and not invited:
-                yield sent, Letter(), Failure(str(error))
+            self._report(f"{pending.name or f'node {pending.node}'} sent what cannot be read: {error}")
+            if pending.name is not None and not invited:
+                yield pending, Message(), NoAnswer(str(error))
             return
         if invited:
-            self._invited_answered(sent, answer)
-        elif sent.letter.head.get("kind") == PublicData().kind:
-            self.guests[answer.name].has_public = isinstance(answer, Noted)
+            self._invitation_answered(pending, response)
+        elif pending.message is self._public:
+            self.connections[response.name].has_public = isinstance(response, Acknowledged)
         else:
-            yield sent, letter, answer
+            yield pending, message, response
 
-    def _check_name(self, sent: _Sent, name: str) -> None:
+    def _read(self, answer: FlowerMessage) -> Message:
+        """The message in one of Flower's, if it is one and not too large."""
+        try:
+            head, body = from_records(answer.content)
+        except ValueError as error:
+            raise PayloadError(f"what came is no message: {error}") from error
+        self.limits.check_size(len(body))
+        return Message.decode(head, body)
+
+    def _check_name(self, pending: _Pending, name: str) -> None:
         """A node acts under its own name only."""
-        if sent.name is not None and name != sent.name:
+        if pending.name is not None and name != pending.name:
             raise PayloadError(f"it calls itself {name!r}")
         if name not in self._names:
             raise PayloadError(f"it calls itself {name!r}, which is no participant in the file")
+        other = self.connections.get(name)
+        if self._keys is None and other is not None and other.node != pending.node and other.node in self._online:
+            self._name_conflicts[pending.node] = other.node
+            raise PayloadError(f"it calls itself {name!r}, and another node does so too")
 
-    def _namesake(self, sent: _Sent, name: str) -> int | None:
-        """Without keys, the other node that has a name and is there."""
-        other = self.guests.get(name)
-        taken = self._keys is None and other is not None and other.node != sent.node and other.node in self._online
-        return other.node if taken and other is not None else None
-
-    def _invited_answered(self, sent: _Sent, answer: Answer) -> None:
-        name = answer.name
-        if isinstance(answer, Accepted):
-            known = self.guests.get(name)
-            guest = Guest(sent.node, sent.since, answer, answer.has_public)
-            if known is not None and known.told.labels != answer.labels:
-                self.declined[name] = "its labels are not those it told before"
-                self._tell(f"{name} was refused: {self.declined[name]}")
+    def _invitation_answered(self, pending: _Pending, response: Response) -> None:
+        name = response.name
+        if isinstance(response, Accepted):
+            known = self.connections.get(name)
+            connection = Connection(pending.node, pending.since, response, response.has_public)
+            if known is not None and known.accepted.labels != response.labels:
+                self.declined[name] = "its labels are not those it gave before"
+                self._report(f"{name} was refused: {self.declined[name]}")
                 return
-            guest.bytes_public = known.bytes_public if known else 0
-            self.guests[name] = guest
+            connection.public_bytes = known.public_bytes if known else 0
+            self.connections[name] = connection
             self.declined.pop(name, None)
-            self._tell(f"{name} {'is here' if known is None else 'is back'}")
-            if not answer.has_public and self._public:
-                guest.bytes_public += len(self._public)
-                self._push(sent.node, PublicData().letter(self._public), name)
-        elif isinstance(answer, Declined):
-            self.declined[name] = answer.reason
-            self._tell(f"{name} declined: {answer.reason}")
+            self._report(f"{name} {'is here' if known is None else 'is back'}")
+            if not response.has_public and self._public.body:
+                connection.public_bytes += len(self._public.body)
+                self._send(pending.node, self._public, name)
+        elif isinstance(response, Declined):
+            self.declined[name] = response.reason
+            self._report(f"{name} declined: {response.reason}")
         else:
-            self.declined[name] = f"it answered the invitation with {answer.kind!r}"
-            self._tell(f"{name} was refused: {self.declined[name]}")
-
-
-def _sealed(letter: Letter) -> RecordDict:
-    """A message's content. As an array, a large body travels in pieces."""
-    records: dict[str, Any] = {"head": ConfigRecord({"json": letter.packed().decode()})}
-    if letter.body:
-        array = Array("uint8", (len(letter.body),), "safetensors", letter.body)
-        records["body"] = ArrayRecord({"payload": array})
-    return RecordDict(records)
-
-
-def _opened(content: RecordDict, limits: Limits) -> Letter:
-    """The letter in a message, if it is one and not too large."""
-    try:
-        if set(content) - {"head", "body"}:
-            raise PayloadError(f"a message holds {sorted(content)}; expected a head and a body")
-        body = content.array_records["body"]["payload"].data if "body" in content else b""
-        head = str(content.config_records["head"]["json"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise PayloadError(f"a message is no letter: {error!r}") from error
-    if len(body) > limits.bytes:
-        raise PayloadError(f"the payload has {len(body)} bytes; the limit is {limits.bytes}")
-    return Letter.unpacked(head, body)
+            self.declined[name] = f"it answered the invitation with {response.kind!r}"
+            self._report(f"{name} was refused: {self.declined[name]}")

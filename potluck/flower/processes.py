@@ -52,7 +52,13 @@ def free_port() -> int:
 
 
 class Program:
-    """A program of Flower's in a session of its own, so that Ctrl-C reaches us alone and we stop it in order."""
+    """A program of Flower's in a session of its own, so that Ctrl-C reaches us alone and we stop it in order.
+
+    Args:
+        command: the program and its arguments.
+        environment: its environment variables.
+        log: a file that what it prints is added to.
+    """
 
     def __init__(self, command: Sequence[str], environment: dict[str, str], log: Path) -> None:
         self.log = log
@@ -122,20 +128,20 @@ def wait_for_port(port: int, program: Program, seconds: float = 60.0) -> None:
 
 
 def flwr(environment: dict[str, str], *arguments: str) -> dict[str, Any]:
-    """Runs Flower's command and returns what it says."""
+    """Runs Flower's command and returns what it prints, as JSON."""
     command = [str(Path(sys.executable).with_name("flwr")), *arguments, "--format", "json"]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
     )
     start = done.stdout.find("{")
     try:
-        said: dict[str, Any] = json.loads(done.stdout[start:]) if start >= 0 else {}
+        printed: dict[str, Any] = json.loads(done.stdout[start:]) if start >= 0 else {}
     except ValueError:
-        said = {}
-    if done.returncode != 0 or not said.get("success", False):
-        reason = said.get("error-message") or (done.stdout + done.stderr).strip()
+        printed = {}
+    if done.returncode != 0 or not printed.get("success", False):
+        reason = printed.get("error-message") or (done.stdout + done.stderr).strip()
         raise PotluckError(f"`flwr {' '.join(arguments[:2])}` failed: {reason}")
-    return said
+    return printed
 
 
 def only_our_app(folder: Path) -> Path:

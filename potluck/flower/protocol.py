@@ -1,6 +1,7 @@
-"""Letters: what travels between the server and a participant. A head of plain facts, checked; a body of tensors.
+"""What travels between the server and a participant: a message of a head and a body.
 
-The body is a payload as safetensors. Whatever comes from the other side is read as data, never run.
+The head holds plain facts and is checked against a schema; the body is a payload as safetensors. Whatever comes from
+the other side is read as data, never run.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from potluck.core.errors import PayloadError
 from potluck.core.labels import Label
+from potluck.federation.round import Phase
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised with every change that an older version would misread."""
 
-HEAD_LIMIT = 2**20
-"""How many bytes a head may have."""
+MAX_HEAD_BYTES = 2**20
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Stage = Literal["join", "round"]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
@@ -31,29 +31,34 @@ Notes = Annotated[dict[Name, Note], Field(max_length=64)]
 
 
 @dataclass(frozen=True)
-class Letter:
-    """A head and a body."""
+class Message:
+    """What is sent in one piece.
+
+    Args:
+        head: names and plain values; by default none.
+        body: a payload as it travels; by default empty.
+    """
 
     head: dict[str, Any] = field(default_factory=dict)
     body: bytes = b""
 
-    def packed(self) -> bytes:
+    def encoded_head(self) -> bytes:
         """The head as it travels."""
         return json.dumps(self.head, separators=(",", ":"), allow_nan=False).encode()
 
     @staticmethod
-    def unpacked(head: bytes | str, body: bytes = b"") -> Letter:
-        """A letter from what travelled; refuses what is no head."""
-        if len(head) > HEAD_LIMIT:
-            raise PayloadError(f"the head of a letter has {len(head)} bytes; the limit is {HEAD_LIMIT}")
+    def decode(head: bytes | str, body: bytes = b"") -> Message:
+        """A message from what travelled; refuses a head that is damaged."""
+        if len(head) > MAX_HEAD_BYTES:
+            raise PayloadError(f"the head of a message has {len(head)} bytes; the limit is {MAX_HEAD_BYTES}")
         try:
             found = json.loads(head, parse_constant=_not_json, parse_float=_finite)
             json.dumps(found, ensure_ascii=False).encode()  # half a character is no text, and could not be written
         except (ValueError, RecursionError) as error:
-            raise PayloadError(f"the head of a letter is damaged: {error}") from error
+            raise PayloadError(f"the head of a message is damaged: {error}") from error
         if not isinstance(found, dict):
-            raise PayloadError(f"the head of a letter is a {type(found).__name__}; expected names and values")
-        return Letter(found, body)
+            raise PayloadError(f"the head of a message is a {type(found).__name__}; expected names and values")
+        return Message(found, body)
 
 
 def _not_json(name: str) -> Never:
@@ -68,17 +73,24 @@ def _finite(text: str) -> float:
 
 
 class Head(BaseModel):
-    """The head of a letter: just these facts, of these types."""
+    """The head of a message: just these facts, of these types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
-    def letter(self, body: bytes = b"") -> Letter:
-        """A letter with this head."""
-        return Letter(self.model_dump(mode="json"), body)
+    def message(self, body: bytes = b"") -> Message:
+        """A message with this head."""
+        return Message(self.model_dump(mode="json"), body)
 
 
-class Announcement(Head):
-    """The public data in words: where they come from, and the checksum of what they must be, in order."""
+class PublicDataInfo(Head):
+    """What the public data are.
+
+    Args:
+        source: where they come from.
+        sha256: the checksum of what they must be, rows in order.
+        labelled: whether labels go with the inputs.
+        count: how many samples there are.
+    """
 
     source: str
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -87,7 +99,19 @@ class Announcement(Head):
 
 
 class Invitation(Head):
-    """What a participant must know before it says yes: the method with its settings, and what all share."""
+    """What a participant must know before it agrees.
+
+    Args:
+        protocol: the server's version of this protocol.
+        potluck: the server's version of Potluck.
+        federation: what the run is known by.
+        method: the method's name.
+        settings: the method's settings.
+        seed: what every random draw derives from.
+        keep_optimizer: whether optimizers remember across trainings.
+        rounds: how many there will be at most.
+        public: the public data; None if there are none.
+    """
 
     kind: Literal["invitation"] = "invitation"
     protocol: int
@@ -98,14 +122,20 @@ class Invitation(Head):
     seed: int
     keep_optimizer: bool
     rounds: Number
-    public: Announcement | None = None
+    public: PublicDataInfo | None = None
 
 
-class Work(Head):
-    """Go on with a stage: from its beginning (step 0), or with the server's reply to the exchange before."""
+class Advance(Head):
+    """Go on with a phase, from its beginning or with the server's reply to the exchange before, which is the body.
 
-    kind: Literal["work"] = "work"
-    stage: Stage
+    Args:
+        phase: "join" or "round".
+        round: which round; 0 in joining.
+        step: how many replies came before; 0 is the beginning of the phase.
+    """
+
+    kind: Literal["advance"] = "advance"
+    phase: Phase
     round: Number
     step: Number
 
@@ -118,55 +148,78 @@ class Evaluate(Head):
 
 
 class PublicData(Head):
-    """Here are the public data."""
+    """The public data, in the body."""
 
     kind: Literal["public"] = "public"
 
 
-class Farewell(Head):
-    """The federation has ended."""
+class Finished(Head):
+    """The federation has ended after so many rounds."""
 
-    kind: Literal["farewell"] = "farewell"
+    kind: Literal["finished"] = "finished"
     rounds: Number
 
 
 class Accepted(Head):
-    """Yes; and what the server must know: labels, the kind of inputs, whether it has the public data."""
+    """The participant agrees, and says what the server must know.
+
+    Args:
+        name: the participant's name.
+        labels: its label space.
+        input_shape: the shape of one input.
+        uint8_inputs: whether inputs are bytes, which are scaled.
+        has_public: whether it needs no copy of the public data.
+    """
 
     kind: Literal["accepted"] = "accepted"
     name: Name
     labels: Annotated[list[Label], Field(min_length=1, max_length=2**20)]
-    inputs: Annotated[list[Annotated[int, Field(ge=0, le=2**40)]], Field(max_length=16)]
-    in_bytes: bool
+    input_shape: Annotated[list[Annotated[int, Field(ge=0, le=2**40)]], Field(max_length=16)]
+    uint8_inputs: bool
     has_public: bool
 
 
 class Declined(Head):
-    """No, and why."""
+    """The participant does not take part, and why."""
 
     kind: Literal["declined"] = "declined"
     name: Name
     reason: Annotated[str, Field(max_length=10_000)]
 
 
-class AtExchange(Head):
-    """Has come to an exchange; the body is its payload."""
+class ExchangeReached(Head):
+    """The participant's half has come to an exchange; the body is its payload.
+
+    Args:
+        name: the participant's name.
+        phase, round, step: what it was asked for.
+        exchange: the exchange's name.
+        seconds: how long it has worked in this phase so far.
+    """
 
     kind: Literal["exchange"] = "exchange"
     name: Name
-    stage: Stage
+    phase: Phase
     round: Number
     step: Number
     exchange: Name
     seconds: Seconds
 
 
-class Ended(Head):
-    """Its half has ended: what it notes, and how good its model is now."""
+class PhaseEnded(Head):
+    """The participant's half has ended.
+
+    Args:
+        name: the participant's name.
+        phase, round, step: what it was asked for.
+        notes: what its half notes in the history.
+        metrics: how good its model is now, after a round.
+        seconds: how long it has worked in this phase.
+    """
 
     kind: Literal["end"] = "end"
     name: Name
-    stage: Stage
+    phase: Phase
     round: Number
     step: Number
     notes: Notes
@@ -174,8 +227,8 @@ class Ended(Head):
     seconds: Seconds
 
 
-class Measured(Head):
-    """How good its model is."""
+class Evaluated(Head):
+    """How good the participant's model is."""
 
     kind: Literal["metrics"] = "metrics"
     name: Name
@@ -183,10 +236,10 @@ class Measured(Head):
     metrics: dict[str, Metric | None]
 
 
-class Noted(Head):
-    """Understood; nothing to say."""
+class Acknowledged(Head):
+    """Received; there is nothing to say."""
 
-    kind: Literal["noted"] = "noted"
+    kind: Literal["acknowledged"] = "acknowledged"
     name: Name
 
 
@@ -198,28 +251,31 @@ class Failed(Head):
     error: Annotated[str, Field(max_length=200)]
 
 
-Request = Invitation | PublicData | Work | Evaluate | Farewell
-Answer = Accepted | Declined | AtExchange | Ended | Measured | Noted | Failed
+ServerRequest = Invitation | PublicData | Advance | Evaluate | Finished
+"""What the server asks of a participant."""
 
-_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
-_Read = TypeVar("_Read", Request, Answer)
+Response = Accepted | Declined | ExchangeReached | PhaseEnded | Evaluated | Acknowledged | Failed
+"""What a participant answers."""
+
+_REQUEST: TypeAdapter[ServerRequest] = TypeAdapter(Annotated[ServerRequest, Field(discriminator="kind")])
+_RESPONSE: TypeAdapter[Response] = TypeAdapter(Annotated[Response, Field(discriminator="kind")])
+_Read = TypeVar("_Read", ServerRequest, Response)
 
 
-def read_request(letter: Letter) -> Request:
+def read_request(message: Message) -> ServerRequest:
     """What the server asks for."""
-    return _read(_REQUEST, letter)
+    return _read(_REQUEST, message)
 
 
-def read_answer(letter: Letter) -> Answer:
+def read_response(message: Message) -> Response:
     """What a participant answers."""
-    return _read(_ANSWER, letter)
+    return _read(_RESPONSE, message)
 
 
-def _read(adapter: TypeAdapter[_Read], letter: Letter) -> _Read:
+def _read(adapter: TypeAdapter[_Read], message: Message) -> _Read:
     try:
-        return adapter.validate_python(letter.head)
+        return adapter.validate_python(message.head)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the head"
-        raise PayloadError(f"{where} of a letter cannot be read: {first['msg'].lower()}") from None
+        raise PayloadError(f"{where} of a message cannot be read: {first['msg'].lower()}") from None

@@ -1,4 +1,4 @@
-"""Public data on their way: as one payload, whose checksum names them, rows in order."""
+"""Public data as they travel: one payload, whose checksum identifies them, rows in order."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.payload import Payload
 from potluck.core.samples import SharedData
-from potluck.flower.protocol import Announcement
+from potluck.flower.protocol import PublicDataInfo
 
 
-def to_payload(shown: SharedData) -> Payload:
+def to_payload(public: SharedData) -> Payload:
     """Inputs, and labels if there are any."""
-    return Payload({"x": shown.x}, {} if shown.y is None else {"y": shown.y.tolist()})
+    return Payload({"x": public.x}, {} if public.y is None else {"y": public.y.tolist()})
 
 
 def from_payload(payload: Payload) -> SharedData:
@@ -35,35 +34,40 @@ def checksum(payload: Payload) -> str:
     return hashlib.sha256(payload.to_bytes()).hexdigest()
 
 
-class Copies:
-    """The public data on a participant's machine: its owner's copy, or what the server sent, kept in a folder."""
+class PublicDataStore:
+    """The public data on a participant's machine: its owner's copy, or what the server sent.
 
-    def __init__(self, folder: Path, load: Callable[[int], SharedData] | None, limits: Limits) -> None:
-        self._folder, self._load, self._limits = folder, load, limits
+    Args:
+        folder: where what the server sent is stored.
+        load: loads the owner's copy for a seed; None if there is none.
+    """
 
-    def find(self, announced: Announcement, seed: int) -> SharedData | None:
+    def __init__(self, folder: Path, load: Callable[[int], SharedData] | None) -> None:
+        self._folder, self._load = folder, load
+
+    def find(self, info: PublicDataInfo, seed: int) -> SharedData | None:
         """The data, if they are here; and if they are the server's, with their rows in the same order."""
         if self._load is None:
-            path = self._path(announced)
-            whole = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == announced.sha256
-            return from_payload(self._limits.read(path.read_bytes())) if whole else None
-        shown = self._load(seed)
-        found = checksum(to_payload(shown))
-        if found != announced.sha256:
+            path = self._path(info)
+            whole = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == info.sha256
+            return from_payload(Payload.from_bytes(path.read_bytes())) if whole else None
+        public = self._load(seed)
+        found = checksum(to_payload(public))
+        if found != info.sha256:
             raise PotluckError(
-                f"the public data here (SHA-256 {found[:16]}…) are not the server's {announced.source} "
-                f"({announced.sha256[:16]}…), or their rows are in another order; load the same, or leave out `public` "
+                f"the public data here (SHA-256 {found[:16]}…) are not the server's {info.source} "
+                f"({info.sha256[:16]}…), or their rows are in another order; load the same, or leave out `public` "
                 f"to have them sent"
             )
-        return shown
+        return public
 
-    def keep(self, announced: Announcement | None, body: bytes) -> SharedData:
-        """Keeps what the server sent, if it is what it announced."""
-        payload = self._limits.read(body)
-        if announced is None or checksum(payload) != announced.sha256:
+    def keep(self, info: PublicDataInfo | None, body: bytes) -> SharedData:
+        """Stores what the server sent, if it is what it announced."""
+        payload = Payload.from_bytes(body)
+        if info is None or checksum(payload) != info.sha256:
             raise PayloadError("the public data that came are not those that were announced")
-        self._path(announced).write_bytes(body)
+        self._path(info).write_bytes(body)
         return from_payload(payload)
 
-    def _path(self, announced: Announcement) -> Path:
-        return self._folder / f"public-{announced.sha256}.safetensors"
+    def _path(self, info: PublicDataInfo) -> Path:
+        return self._folder / f"public-{info.sha256}.safetensors"

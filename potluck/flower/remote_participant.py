@@ -13,22 +13,30 @@ from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
 
 
-class Remote(Participant):
-    """A name and a weight; labels and the kind of its inputs once it has come. Its state is on its own disk."""
+class RemoteParticipant(Participant):
+    """A name and a weight; labels and the kind of its inputs once it has come. Its state is on its own disk.
+
+    Args:
+        name: as in the server's file.
+        weight: its credibility.
+        accepted: what it said when it accepted; None if it has not come yet.
+        like: what another one said, to stand for it until it comes.
+    """
 
     is_local: ClassVar[bool] = False
 
-    def __init__(self, name: str, weight: float, told: Accepted | None, like: Accepted) -> None:
+    def __init__(self, name: str, weight: float, accepted: Accepted | None, like: Accepted) -> None:
         if not 0 < weight < float("inf"):
             raise SettingsError(f"{name}: weight is {weight!r}; expected a finite number above 0.")
-        kind = told or like  # whoever has not come is checked when it comes
+        known = accepted or like  # whoever has not come is checked when it comes
+        dtype = torch.uint8 if known.uint8_inputs else torch.float32
         self.name = name
         self.weight = weight
         self.plan = Plan()
-        self.labels = tuple(kind.labels)
-        data = Samples({"x": torch.empty(0, *kind.inputs, dtype=torch.uint8 if kind.in_bytes else torch.float32)})
+        self.labels = tuple(known.labels)
         self.storage = None
         self.working_bytes = 0
+        data = Samples({"x": torch.empty(0, *known.input_shape, dtype=dtype)})
         self.held = {"data": data, "test": None, "learner": None, "state": {}}
         self.public = None
         self.seed = 0
@@ -36,11 +44,11 @@ class Remote(Participant):
         self._brought_model = "elsewhere"
 
     def join(self, seed: int, public: SharedData | None) -> None:
-        """It takes its seat where it is."""
+        """It joins where it is."""
         self.seed, self.round = seed, 0
 
     def snapshot(self) -> State:
-        """Nothing: it keeps its state itself."""
+        """Nothing: it stores its state itself."""
         return {}
 
     def restore(self, kept: State) -> None:

@@ -1,9 +1,8 @@
-"""What runs in Flower's ServerApp: invites the participants of a federation file, and plays the federation."""
+"""What runs in Flower's ServerApp: invites the participants of a federation file, and runs the federation."""
 
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -20,160 +19,140 @@ from potluck.core.history import Row, readable_bytes
 from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
-from potluck.flower.config import FederationFile, public_key, read_federation
-from potluck.flower.consent import settings_of
+from potluck.flower.config import FederationFile, read_federation
+from potluck.flower.consent import sent_settings
 from potluck.flower.engine import Flower, Rules, TooFewError
-from potluck.flower.gateway import Post, StoppedError
+from potluck.flower.gateway import Gateway, StoppedError
 from potluck.flower.processes import end_with
-from potluck.flower.protocol import PROTOCOL, Announcement, Farewell, Invitation
+from potluck.flower.progress import ProgressLog
+from potluck.flower.protocol import PROTOCOL, Finished, Invitation, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
-from potluck.flower.remote_participant import Remote
+from potluck.flower.remote_participant import RemoteParticipant
 
-log = logging.getLogger("potluck.federation.server")
-
-GOODBYE = 20.0
+FINISH_TIMEOUT = 20.0
 """Seconds that participants have to hear that the federation has ended."""
 
 
 def serve(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Plays the federation that a run's configuration names. What happens goes to the log, and to ``told``."""
+    """Runs the federation that a run's configuration names. What happens is written to its ``progress`` file."""
     if config.get("server"):
         end_with(int(str(config["server"])))
-    told = Told(Path(str(config["told"])) if config.get("told") else None)
+    progress = ProgressLog(Path(str(config["progress"])) if config.get("progress") else None)
     try:
         if not config.get("federation"):
             raise SettingsError("No federation file: `flwr run . -c 'federation=\"/path/to/federation.toml\"'`.")
         path = Path(str(config["federation"]))
         file = read_federation(path)
         out = Path(str(config.get("out") or f"runs/{path.stem}-{file.seed}"))
-        Table(grid, file, out, told).play(bool(config.get("resume")))
-        told.end("")
+        ServerRun(grid, file, out, progress).run(bool(config.get("resume")))
+        progress.finish("")
     except StoppedError:
-        told.end("stopped")
+        progress.finish("stopped")
     except PotluckError as error:
-        told.end(str(error))
+        progress.finish(str(error))
         raise
     except Exception as error:
-        told.end(f"a bug, or a broken installation: {type(error).__name__}: {error}. See the log of Flower.")
+        progress.finish(f"a bug, or a broken installation: {type(error).__name__}: {error}. See the log of Flower.")
         raise
 
 
-class Told:
-    """Says what happens: to the log, and to a file that ``potluck serve`` reads; and hears whether to stop."""
+class ServerRun:
+    """The run of a federation file.
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    Args:
+        grid: Flower's grid.
+        file: the federation file.
+        out: the run folder.
+        progress: where it says what happens, and hears whether to stop.
+    """
 
-    def __call__(self, line: str) -> None:
-        log.info("%s", line)
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(line.replace("\n", "\n  ") + "\n")
-
-    def end(self, error: str) -> None:
-        """The last word: how it ended."""
-        if self._path is not None:
-            draft = self._path.with_suffix(".draft")
-            draft.write_text(json.dumps({"error": error}))
-            draft.replace(self._path.with_suffix(".end"))
-
-    def stopped(self) -> bool:
-        """Whether ``potluck serve`` was asked to stop."""
-        return self._path is not None and self._path.with_suffix(".stop").exists()
-
-
-class Table:
-    """A federation file at work."""
-
-    def __init__(self, grid: Grid, file: FederationFile, out: Path, tell: Told) -> None:
-        self.file, self.out, self.tell = file, out, tell
+    def __init__(self, grid: Grid, file: FederationFile, out: Path, progress: ProgressLog) -> None:
+        self.file, self.out, self._progress = file, out, progress
         self.method = file.build_method()
-        self.limits = Limits(bytes=file.limit)
-        self.shown = None if file.public is None else file.public.load(file.seed)
-        shown, public = self._announced(self.shown)
+        self.limits = Limits(bytes=file.max_payload_bytes)
+        self.public = None if file.public is None else file.public.load(file.seed)
+        info, public_bytes = self._public_info(self.public)
         keep = self.method.keep_optimizer if file.keep_optimizer is None else file.keep_optimizer
-        self.invitation = Invitation(
+        invitation = Invitation(
             protocol=PROTOCOL,
             potluck=potluck.__version__,
             federation=_identity(out),
             method=file.method.name,
-            settings=settings_of(self.method),
+            settings=sent_settings(self.method),
             seed=file.seed,
             keep_optimizer=keep,
             rounds=file.rounds,
-            public=shown,
+            public=info,
         )
-        keys = {seat.name: public_key(seat.key) for seat in file.participants if seat.key is not None}
-        self.post = Post(
+        self.gateway = Gateway(
             grid,
             file.names,
-            self.invitation,
-            public=public,
-            keys=keys if file.keyed else None,
+            invitation,
+            public=public_bytes,
+            keys=file.keys,
             limits=self.limits,
-            tell=tell,
-            stopped=tell.stopped,
+            report=progress.report,
+            stopped=progress.stop_requested,
         )
 
-    def play(self, resume: bool) -> None:
-        """Waits for the participants, plays the rounds, says goodbye."""
+    def run(self, resume: bool) -> None:
+        """Waits for the participants, runs the rounds, and says that the federation has ended."""
         if (self.out / "settings.json").exists() and not resume:
             raise SettingsError(f"{self.out} already holds a run. Go on with --resume, or choose another folder.")
         self._wait()
         federation = self._federation()
-        self.tell(f"playing {self.file.rounds} rounds of {type(self.method).__name__}; kept in {self.out}")
-        federation.run(self.file.rounds, run_dir=self.out, resume=resume, callbacks=[self._told])
+        self._progress.report(f"playing {self.file.rounds} rounds of {type(self.method).__name__}; kept in {self.out}")
+        federation.run(self.file.rounds, run_dir=self.out, resume=resume, callbacks=[self._report_round])
         (self.out / "table.txt").write_text(federation.history.table())
-        self.post.tell_all(Farewell(rounds=federation.history.rounds).letter(), GOODBYE)
+        self.gateway.broadcast(Finished(rounds=federation.history.rounds).message(), FINISH_TIMEOUT)
 
-    def _announced(self, shown: SharedData | None) -> tuple[Announcement | None, bytes]:
-        """The public data in words, and as they travel."""
-        if shown is None or self.file.public is None:
+    def _public_info(self, public: SharedData | None) -> tuple[PublicDataInfo | None, bytes]:
+        """What is said of the public data, and the data as they travel."""
+        if public is None or self.file.public is None:
             return None, b""
-        payload = to_payload(shown)
+        payload = to_payload(public)
         found, expected = checksum(payload), self.file.public.sha256
         if expected not in (None, found):
             raise SettingsError(f"The public data have the SHA-256 {found}; the file says {expected}.")
-        told = Announcement(
-            source=self.file.public.source.name, sha256=found, labelled=shown.y is not None, count=len(shown.x)
+        info = PublicDataInfo(
+            source=self.file.public.source.name, sha256=found, labelled=public.y is not None, count=len(public.x)
         )
-        return told, payload.to_bytes()
+        return info, payload.to_bytes()
 
     def _wait(self) -> None:
-        """Until all have come, or after ``wait`` seconds the minimum."""
-        file, post = self.file, self.post
-        self.tell(f"waiting for {', '.join(file.names)}")
+        """Until all have come, or after ``join_timeout`` seconds the minimum."""
+        file, gateway, required = self.file, self.gateway, self.file.required_participants
+        self._progress.report(f"waiting for {', '.join(file.names)}")
 
-        def all_here() -> bool:
-            away = [name for name in file.names if not post.here(name)]
-            refused = [name for name in away if name in post.declined]
-            if len(file.names) - len(refused) < file.at_least:
-                why = "; ".join(f"{name}: {post.declined[name]}" for name in refused)
-                raise TooFewError(f"Too few take part: a round needs {file.at_least}. {why}")
-            return len(away) == len(refused)
+        def all_connected() -> bool:
+            away = [name for name in file.names if not gateway.is_connected(name)]
+            declined = [name for name in away if name in gateway.declined]
+            if len(file.names) - len(declined) < required:
+                why = "; ".join(f"{name}: {gateway.declined[name]}" for name in declined)
+                raise TooFewError(f"Too few take part: a round needs {required}. {why}")
+            return len(away) == len(declined)
 
-        post.meet(all_here, file.wait)
-        here = [name for name in file.names if post.here(name)]
-        if len(here) < file.at_least and file.below_minimum == "wait":
-            self.tell(f"{len(here)} are here, {file.at_least} are needed; waiting on")
-            post.meet(lambda: sum(map(post.here, file.names)) >= file.at_least, None)
-        elif len(here) < file.at_least:
+        gateway.wait_until(all_connected, file.join_timeout)
+        connected = [name for name in file.names if gateway.is_connected(name)]
+        if len(connected) < required and file.on_too_few == "wait":
+            self._progress.report(f"{len(connected)} are here, {required} are needed; waiting on")
+            gateway.wait_until(lambda: sum(map(gateway.is_connected, file.names)) >= required, None)
+        elif len(connected) < required:
             raise TooFewError(
-                f"After {file.wait:g} s {len(here)} participants are here ({', '.join(here) or 'none'}); a round needs "
-                f"{file.at_least} (`minimum`)."
+                f"After {file.join_timeout:g} s {len(connected)} participants are here "
+                f"({', '.join(connected) or 'none'}); a round needs {required} (`min_participants`)."
             )
 
     def _federation(self) -> Federation:
-        file, guests = self.file, self.post.guests
-        like = next(iter(guests.values())).told
-        seats = [(seat, guests.get(seat.name)) for seat in file.participants]
-        rules = Rules(file.deadline, file.at_least, file.below_minimum == "wait", file.messages, self.limits)
+        file, accepted = self.file, {name: each.accepted for name, each in self.gateway.connections.items()}
+        like = next(iter(accepted.values()))
+        rules = Rules(file.answer_timeout, file.required_participants, file.on_too_few, file.max_messages)
         federation = Federation(
-            [Remote(seat.name, seat.weight, guest.told if guest else None, like) for seat, guest in seats],
+            [RemoteParticipant(each.name, each.weight, accepted.get(each.name), like) for each in file.participants],
             self.method,
-            public=self.shown,
+            public=self.public,
             seed=file.seed,
-            engine=Flower(self.post, pick_device(file.device), rules, self.tell),
+            engine=Flower(self.gateway, pick_device(file.device), rules, self._progress.report),
             participation=file.participation,
             keep_optimizer=file.keep_optimizer,
             channel=Channel(self.limits),
@@ -181,12 +160,12 @@ class Table:
         federation.made_from = file.model_dump(mode="json", fallback=str, exclude={"tls"})
         return federation
 
-    def _told(self, federation: Federation, rows: list[Row]) -> None:
+    def _report_round(self, federation: Federation, rows: list[Row]) -> None:
         number, accuracy = federation.history.rounds, federation.history.final.accuracy
         up, down = (sum(row[way] for row in rows) for way in ("bytes_up", "bytes_down"))
         travelled = f"received {readable_bytes(up)}, sent {readable_bytes(down)}"
         reached = "" if accuracy is None else f", mean accuracy {100 * accuracy:.1f}%"
-        self.tell(f"round {number} of {self.file.rounds}: {travelled}{reached}")
+        self._progress.report(f"round {number} of {self.file.rounds}: {travelled}{reached}")
 
 
 def _identity(out: Path) -> str:

@@ -1,59 +1,88 @@
 """Participants in Flower's simulation: they live in its workers, on as many machines as Ray has.
 
 A worker holds whichever participants it was handed. One that it has not seen, or that was elsewhere in between, is
-taken up from its desk, on a disk that all workers share; what of a round was done elsewhere is played again.
+taken up from its store, on a disk that all workers share; what of a round was done elsewhere is run again.
 """
 
 from __future__ import annotations
 
-import os
+from collections import OrderedDict
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from potluck.channel.limits import Limits
 from potluck.core.errors import SettingsError
-from potluck.engines import Serial, pick_device
-from potluck.flower.client import Host
+from potluck.engines import pick_device
+from potluck.flower.client import Client
 from potluck.flower.config import read_federation, read_participant
-from potluck.flower.protocol import Letter
+from potluck.flower.protocol import Invitation, Message, read_request
 
 
-def answer(head: str, body: bytes, run_config: Mapping[str, Any], node_config: Mapping[str, Any]) -> tuple[str, bytes]:
-    """What the participant that a simulated node stands for answers to a letter."""
-    path = Path(str(run_config["federation"])).resolve()
-    os.chdir(path.parent)
-    host, state = _host(path, int(node_config["partition-id"]), str(run_config.get("state") or ""))
-    letter, invitation = Letter.unpacked(head, body), state / "invitation.json"
-    state.mkdir(parents=True, exist_ok=True)
-    with FileLock(state / ".lock"):
-        if letter.head.get("kind") == "invitation":
-            invitation.write_bytes(letter.packed())
-        elif invitation.exists():
-            host.answer(Letter.unpacked(invitation.read_bytes()))
-        answered = host.answer(letter)
-    return answered.packed().decode(), answered.body
+@dataclass(frozen=True)
+class _Held:
+    client: Client
+    folder: Path
+
+    def answer(self, message: Message) -> Message:
+        """The answer, after the invitation that this or another worker had: an invitation again is quick."""
+        invitation = self.folder / "invitation.json"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.folder / ".lock"):
+            if isinstance(read_request(message), Invitation):
+                invitation.write_bytes(message.encoded_head())
+            elif invitation.exists():
+                self.client.answer(Message.decode(invitation.read_bytes()))
+            return self.client.answer(message)
 
 
-@lru_cache(maxsize=256)
-def _host(path: Path, number: int, state: str) -> tuple[Host, Path]:
+class SimulatedClients:
+    """The participants that one worker holds.
+
+    Args:
+        capacity: how many it holds at most; the one that was asked longest ago goes first.
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity = capacity
+        self._held: OrderedDict[tuple[Path, int, str], _Held] = OrderedDict()
+
+    def answer(
+        self, head: str, body: bytes, run_config: Mapping[str, Any], node_config: Mapping[str, Any]
+    ) -> tuple[str, bytes]:
+        """What the participant that a simulated node stands for answers to a message."""
+        path = Path(str(run_config["federation"])).resolve()
+        key = path, int(node_config["partition-id"]), str(run_config.get("state") or "")
+        if key not in self._held:
+            self._held[key] = _take_up(*key)
+        held = self._held[key]
+        self._held.move_to_end(key)
+        if len(self._held) > self._capacity:
+            self._held.popitem(last=False)
+        answer = held.answer(Message.decode(head, body))
+        return answer.encoded_head().decode(), answer.body
+
+
+def _take_up(path: Path, number: int, state: str) -> _Held:
     """The number-th participant of a federation file; its own file lies beside it, under its name."""
     names = read_federation(path).names
     if number >= len(names):
         raise SettingsError(f"The simulation has a node {number}; {path} names {len(names)} participants.")
-    own = path.parent / f"{names[number]}.toml"
-    file = read_participant(own)
-    folder = Path(state) / names[number] if state else Path(file.state)
-    host = Host(
+    file = read_participant(path.parent / f"{names[number]}.toml")
+    folder = path.parent / state / names[number] if state else Path(file.state_dir)
+    client = Client(
         file.build(),
-        Serial(pick_device(file.device)),
+        pick_device(file.device),
         folder,
         lambda invitation, method: None,
         public=file.public.load if file.public else None,
-        allowed=tuple(file.allow),
-        limits=Limits(bytes=file.limit),
+        allow_imports=tuple(file.allow_imports),
+        max_payload_bytes=file.max_payload_bytes,
     )
-    return host, folder
+    return _Held(client, folder)
+
+
+CLIENTS = SimulatedClients()
+"""Those of this process: Flower calls the ClientApp anew for every message, and nothing else lasts."""

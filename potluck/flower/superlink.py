@@ -14,44 +14,54 @@ from pathlib import Path
 from potluck.core.errors import PotluckError
 from potluck.flower.config import FederationFile
 from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
+from potluck.flower.progress import ProgressLog
 
 log = logging.getLogger(__name__)
 
-REQUEST_LIMIT = 64 * 2**20
+MAX_REQUEST_BYTES = 64 * 2**20
 """How many bytes one request of a node may have: an array travels in pieces of 5 MiB."""
-LAST_WORDS = 30.0
+STOP_TIMEOUT = 30.0
 """Seconds that the run has to stop by itself."""
-WATCH = 30.0
+STATUS_INTERVAL = 30.0
 """Seconds between two looks at whether Flower still runs it: it notices within a minute that the ServerApp is gone."""
 
 
-class Link:
-    """Starts a SuperLink and the run, follows it, and stops both."""
+class SuperLink:
+    """Starts a SuperLink and the run, follows it, and stops both.
+
+    Args:
+        path: where the federation file is.
+        file: what it holds.
+        out: the run folder.
+        resume: whether to go on with the run in it.
+    """
 
     def __init__(self, path: Path, file: FederationFile, out: Path, resume: bool) -> None:
         self._file, self._path, self._out, self._resume = file, path.resolve(), out.resolve(), resume
         self._home = self._out / "flower"
-        self._told = self._home / "told.log"
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._progress_path = self._home / "progress.log"
+        self._progress = ProgressLog(self._progress_path)
+        self._ready = self._home / "ready"
         self._port = free_port()
         self._environment = environment(
             self._home,
             POTLUCK_PUBLIC_HOST=file.host,
             POTLUCK_PUBLIC_PORT=str(file.port),
-            POTLUCK_REQUEST_LIMIT=str(REQUEST_LIMIT),
-            POTLUCK_OPENED=str(self._home / "opened"),
+            POTLUCK_MAX_REQUEST_BYTES=str(MAX_REQUEST_BYTES),
+            POTLUCK_READY=str(self._ready),
         )
         self._program: Program | None = None
         self._run = ""
-        self._watched = 0.0
+        self._status_at = 0.0
 
-    def __enter__(self) -> Link:
-        for leftover in ("told.log", "told.end", "told.stop", "opened"):
-            (self._home / leftover).unlink(missing_ok=True)
+    def __enter__(self) -> SuperLink:
+        self._progress.clear()
+        self._ready.unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
         try:
             wait_for_port(self._port, self._program)
-            self._connect()
+            self._start_run()
         except BaseException:
             self._program.stop()
             raise
@@ -61,30 +71,26 @@ class Link:
         assert self._program is not None
         self._program.stop()
 
-    def follow(self, tell: Callable[[str], None]) -> str:
-        """Passes on what is told until the run has ended; returns why it failed, if it did."""
-        read = 0
+    def follow(self, report: Callable[[str], None]) -> str:
+        """Reports what happens until the run has ended; returns why it failed, if it did."""
         while True:
-            ended = self._end()
-            text = self._told.read_text() if self._told.exists() else ""
-            for line in text[read:].splitlines():
-                tell(line)
-            read = len(text)
-            if ended is not None:
-                return ended
-            assert self._program is not None
-            if self._program.ended is not None:
+            outcome = self._progress.outcome()
+            for line in self._progress.new_lines():
+                report(line)
+            if outcome is not None:
+                return outcome
+            if self._program is not None and self._program.ended is not None:
                 return f"Flower's server ended ({self._program.ended}); the end of its log:\n{self._program.tail()}"
-            if self._over():
-                ended = self._end()  # which is written before the run is over
-                return self._how_to_go_on() if ended is None else ended
+            if self._is_over():
+                outcome = self._progress.outcome()  # which is written before the run is over
+                return self._how_to_go_on() if outcome is None else outcome
             time.sleep(0.2)
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         """Whether Flower says that the run has ended, asked now and then: its process may end alone."""
-        if time.monotonic() - self._watched < WATCH:
+        if time.monotonic() - self._status_at < STATUS_INTERVAL:
             return False
-        self._watched = time.monotonic()
+        self._status_at = time.monotonic()
         try:
             (run,) = flwr(self._environment, "list", "potluck", "--run-id", self._run)["runs"]
         except (PotluckError, subprocess.TimeoutExpired) as error:
@@ -100,9 +106,11 @@ class Link:
 
     def ask_to_stop(self) -> None:
         """Has the run stop after what it is doing, and waits for it a little."""
-        self._told.with_suffix(".stop").touch()
-        until = time.monotonic() + LAST_WORDS
-        while self._end() is None and time.monotonic() < until and self._program and self._program.ended is None:
+        self._progress.ask_to_stop()
+        until = time.monotonic() + STOP_TIMEOUT
+        while self._progress.outcome() is None and time.monotonic() < until:
+            if self._program is None or self._program.ended is not None:
+                return
             time.sleep(0.1)
 
     def _command(self) -> list[str]:
@@ -114,22 +122,22 @@ class Link:
         tls = ["--ssl-ca-certfile", file.tls.authority, "--ssl-certfile", file.tls.certificate]
         return [*command, *tls, "--ssl-keyfile", file.tls.key, "--enable-supernode-auth"]
 
-    def _connect(self) -> None:
+    def _start_run(self) -> None:
         """Registers the participants' keys, and starts the run."""
         tls = self._file.tls
-        how = "insecure = true" if tls is None else f"root-certificates = {json.dumps(tls.authority)}"
+        security = "insecure = true" if tls is None else f"root-certificates = {json.dumps(tls.authority)}"
         (self._home / "config.toml").write_text(
-            f'[superlink]\ndefault = "potluck"\n[superlink.potluck]\naddress = "127.0.0.1:{self._port}"\n{how}\n'
+            f'[superlink]\ndefault = "potluck"\n[superlink.potluck]\naddress = "127.0.0.1:{self._port}"\n{security}\n'
         )
-        for seat in self._file.participants:
-            if seat.key is not None:
-                self._register(seat.key)
-        (self._home / "opened").touch()
-        settings = {"federation": self._path, "out": self._out, "told": self._told}
+        for entry in self._file.participants:
+            if entry.key is not None:
+                self._register(entry.key)
+        self._ready.touch()
+        settings = {"federation": self._path, "out": self._out, "progress": self._progress_path}
         config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
         config += [f"resume={str(self._resume).lower()}", f"server={os.getpid()}"]
-        said = flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
-        self._run, self._watched = str(said["run-id"]), time.monotonic()
+        started = flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))
+        self._run, self._status_at = str(started["run-id"]), time.monotonic()
 
     def _register(self, key: str) -> None:
         try:
@@ -137,7 +145,3 @@ class Link:
         except PotluckError as error:
             if "already" not in str(error).lower():  # in a run that goes on
                 raise
-
-    def _end(self) -> str | None:
-        path = self._told.with_suffix(".end")
-        return str(json.loads(path.read_text())["error"]) if path.exists() else None

@@ -1,4 +1,4 @@
-"""The participant's side of Flower: its own process, and a SuperNode that carries letters to it."""
+"""The participant's side of Flower: its own process, and a SuperNode that passes messages to it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ from pathlib import Path
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
-from potluck.flower.client import Host
+from potluck.flower.client import Client
 from potluck.flower.processes import HERE, Program, environment, free_port, only_our_app
-from potluck.flower.protocol import Letter
+from potluck.flower.protocol import (
+    MAX_HEAD_BYTES,
+    Advance,
+    Evaluate,
+    Evaluated,
+    ExchangeReached,
+    Invitation,
+    Message,
+    PhaseEnded,
+    PublicData,
+    read_request,
+    read_response,
+)
 
 log = logging.getLogger(__name__)
 
@@ -26,43 +38,49 @@ LET_IN = "SuperNode ID:"
 """What it logs when it was let in."""
 ALREADY_IN = "[code: 2004]"
 """What the server says of a key it does not know, and of one whose node it believes to be there already."""
-STILL_THERE = 75.0
+RETRY_TIMEOUT = 75.0
 """Seconds until the server has noticed that a node is gone which could not say so."""
-SENT = "Sent successfully"
-"""What it logs when an answer has gone out."""
+RECEIVED, SENT = "Received", "Sent successfully"
+"""What it logs when a message has come in, and when an answer has gone out."""
 
 
-class NotYetError(PotluckError):
+class TryAgainError(PotluckError):
     """The server did not let the node in, but it may do so when it has noticed that an earlier start is over."""
 
 
-class Mailbox:
-    """A socket in a folder that only this user can enter, where the ClientApp hands letters over."""
+class LocalSocket:
+    """A socket in a folder that only this user can enter, where the ClientApp hands messages over.
 
-    def __init__(self) -> None:
+    Args:
+        max_payload_bytes: how many bytes a payload of the server's may have.
+    """
+
+    def __init__(self, max_payload_bytes: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="potluck-"))  # mode 0700
-        self.address = str(self._folder / "letters")
+        self.address = str(self._folder / "socket")
+        self._max_bytes = max_payload_bytes + 2**20  # what is a little larger is refused by the client, with a word
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(self.address)
         self._socket.listen()
         self._socket.settimeout(0.5)
 
-    def answer_one(self, host: Host, tell: Callable[[str], None], limit: int) -> bool:
-        """Answers a letter, if one comes soon."""
+    def answer_one(self, client: Client, report: Callable[[str], None]) -> bool:
+        """Answers a message, if one comes soon."""
         try:
-            connected, _ = self._socket.accept()
+            accepted, _ = self._socket.accept()
         except TimeoutError:
             return False
-        with Connection(connected.detach()) as carrier:
+        with Connection(accepted.detach()) as connection:
             try:
-                asked = Letter.unpacked(carrier.recv_bytes(), carrier.recv_bytes(limit + 2**20))
-                tell(_told_request(asked))
-                answer = host.answer(asked)
-                carrier.send_bytes(answer.packed())
-                carrier.send_bytes(answer.body)
-                tell(_told_answer(answer))
+                head = connection.recv_bytes(MAX_HEAD_BYTES)
+                asked = Message.decode(head, connection.recv_bytes(self._max_bytes))
+                report(_request_line(asked))
+                answer = client.answer(asked)
+                connection.send_bytes(answer.encoded_head())
+                connection.send_bytes(answer.body)
+                report(_response_line(answer))
             except (EOFError, OSError, PayloadError) as error:
-                log.warning("A letter was lost: %s", error)
+                log.warning("A message was lost: %s", error)
         return True
 
     def close(self) -> None:
@@ -70,25 +88,26 @@ class Mailbox:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class Node:
-    """A SuperNode that runs nothing but potluck's own thin ClientApp."""
+class SuperNode:
+    """A SuperNode that runs nothing but potluck's own thin ClientApp.
 
-    def __init__(self, server: str, mailbox: Mailbox, home: Path, certificates: str | None, key: str | None) -> None:
+    Args:
+        server: the address of the server, as HOST:PORT.
+        address: where the participant's process listens.
+        home: a folder for Flower's files.
+        certificates: a file with the authority that signed the server's certificate; None without TLS.
+        key: a file with the participant's private key; None without keys.
+    """
+
+    def __init__(self, server: str, address: str, home: Path, certificates: str | None, key: str | None) -> None:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings = environment(home)
         settings["PATH"] = f"{only_our_app(home / 'bin')}:{settings['PATH']}"
-        command = [
-            sys.executable,
-            "-P",
-            str(HERE / "verified_supernode.py"),
-            "--superlink",
-            server,
-            "--port",
-            str(free_port()),
-        ]
+        command = [sys.executable, "-P", str(HERE / "verified_supernode.py")]
+        command += ["--superlink", server, "--port", str(free_port())]
         command += ["--insecure"] if certificates is None else ["--root-certificates", certificates]
         command += [] if key is None else ["--auth-supernode-private-key", key]
-        command += ["--node-config", f'potluck-socket="{mailbox.address}"']
+        command += ["--node-config", f'potluck-socket="{address}"']
         self._server = server
         self._log = home / "supernode.log"
         self._log.unlink(missing_ok=True)
@@ -98,31 +117,31 @@ class Node:
         """Raises if it has ended: it should not by itself."""
         if self._program.ended is None:
             return
-        said = self._program.tail(200)
-        if REFUSED not in said:
-            raise PotluckError(f"Flower's node ended ({self._program.ended}). What it says:\n{self._program.tail(40)}")
-        lines = [line.strip() for line in said.splitlines()]
+        logged = self._program.tail(200)
+        if REFUSED not in logged:
+            raise PotluckError(f"Flower's node ended ({self._program.ended}). Its log:\n{self._program.tail(40)}")
+        lines = [line.strip() for line in logged.splitlines()]
         reason = next((line for line in lines if "[SSL" in line or line.startswith("[code")), "see its log")
         if "[SSL" in reason:
             raise PotluckError(
                 f"The certificate of the server at {self._server} was refused: {reason} Someone else may be answering "
                 f"there; or `root_certificates` is of another authority, or the certificate is for other host names."
             )
-        kind = NotYetError if ALREADY_IN in reason else PotluckError
+        kind = TryAgainError if ALREADY_IN in reason else PotluckError
         raise kind(
             f"The server at {self._server} did not let this machine in: {reason} Give the public half of your key to "
             f"those who run the server; and see that no other machine uses the key."
         )
 
-    def unreached(self) -> bool:
-        """Whether it still tries to reach the server."""
-        return LET_IN not in self._log.read_text(errors="replace")
+    def is_let_in(self) -> bool:
+        """Whether it has reached the server and was let in."""
+        return LET_IN in self._log.read_text(errors="replace")
 
-    def wait_until_sent(self, seconds: float = 10.0) -> None:
+    def wait_until_sent(self, timeout: float = 10.0) -> None:
         """Waits for the last answer to go out."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + timeout
         while time.monotonic() < until and self._program.ended is None:
-            lines = [line for line in self._program.tail(60).splitlines() if "Received" in line or SENT in line]
+            lines = [line for line in self._program.tail(60).splitlines() if RECEIVED in line or SENT in line]
             if lines and SENT in lines[-1]:
                 return
             time.sleep(0.2)
@@ -131,57 +150,60 @@ class Node:
         self._program.stop()
 
 
-def take_part(
-    host: Host,
+def participate(
+    client: Client,
     server: str,
     home: Path,
     *,
     certificates: str | None = None,
     key: str | None = None,
-    limit: int = 2**31,
-    tell: Callable[[str], None] = log.info,
+    max_payload_bytes: int,
+    report: Callable[[str], None] = log.info,
 ) -> int:
-    """Answers the server's letters until the federation has ended; returns after how many rounds."""
-    mailbox, began, told = Mailbox(), time.monotonic(), False
+    """Answers the server's messages until the federation has ended; returns after how many rounds."""
+    local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
     try:
-        while host.ended is None:
-            node = Node(server, mailbox, home, certificates, key)
+        while client.finished is None:
+            node = SuperNode(server, local.address, home, certificates, key)
             try:
-                while host.ended is None:
-                    if not mailbox.answer_one(host, tell, limit):
+                while client.finished is None:
+                    if not local.answer_one(client, report):
                         node.check()
-                        if not told and time.monotonic() - began > 20 and node.unreached():
-                            told = True
-                            tell(f"{server} cannot be reached yet; trying on. Does it answer, and with TLS as you do?")
+                        if not warned and time.monotonic() - began > 20 and not node.is_let_in():
+                            warned = True
+                            report(f"{server} cannot be reached yet; trying on. Is it up, and with TLS as you are?")
                 node.wait_until_sent()
-            except NotYetError as error:
-                if time.monotonic() - began > STILL_THERE:
+            except TryAgainError as error:
+                if time.monotonic() - began > RETRY_TIMEOUT:
                     raise
-                tell(f"{error} Perhaps it believes that an earlier start is still there; trying again.")
+                report(f"{error} Perhaps it believes that an earlier start is still there; trying again.")
                 time.sleep(5)
             finally:
                 node.stop()
     finally:
-        mailbox.close()
-    return host.ended
+        local.close()
+    return client.finished
 
 
-def _told_request(letter: Letter) -> str:
-    head, size = letter.head, readable_bytes(len(letter.body))
-    kind = head.get("kind")
-    if kind == "work":
-        where = "joining" if head.get("stage") == "join" else f"round {head.get('round')}"
-        received = f", received {size}" if letter.body else ""
-        return f"{where}: the server asks for step {head.get('step')}{received}"
-    known = {"invitation": "the server invites", "evaluate": "the server asks for an evaluation"}
-    known |= {"public": f"received the public data, {size}", "farewell": "the federation has ended"}
-    return known.get(str(kind), f"the server sent {kind!r}")
+def _request_line(message: Message) -> str:
+    """What the owner reads when a request has come."""
+    asked, size = read_request(message), readable_bytes(len(message.body))
+    if isinstance(asked, Advance):
+        where = "joining" if asked.phase == "join" else f"round {asked.round}"
+        received = f", received {size}" if message.body else ""
+        return f"{where}: the server asks for step {asked.step}{received}"
+    if isinstance(asked, Invitation):
+        return "the server invites"
+    if isinstance(asked, Evaluate):
+        return "the server asks for an evaluation"
+    return f"received the public data, {size}" if isinstance(asked, PublicData) else "the federation has ended"
 
 
-def _told_answer(letter: Letter) -> str:
-    head = letter.head
-    if head["kind"] == "exchange":
-        return f"sent {readable_bytes(len(letter.body))} ({head['exchange']}) after {head['seconds']:.1f} s of work"
-    if head["kind"] in ("end", "metrics") and head["metrics"].get("accuracy") is not None:
-        return f"sent metrics: accuracy {100 * head['metrics']['accuracy']:.1f}%"
-    return f"answered: {head['kind']}"
+def _response_line(message: Message) -> str:
+    """What the owner reads when an answer was given."""
+    answer = read_response(message)
+    if isinstance(answer, ExchangeReached):
+        return f"sent {readable_bytes(len(message.body))} ({answer.exchange}) after {answer.seconds:.1f} s of work"
+    if isinstance(answer, PhaseEnded | Evaluated) and (accuracy := answer.metrics.get("accuracy")) is not None:
+        return f"sent metrics: accuracy {100 * accuracy:.1f}%"
+    return f"answered: {answer.kind}"

@@ -37,13 +37,13 @@ def main() -> None:
     loading: Any = import_module("flwr.clientapp.utils")
     runtime.install_from_fab = check
     runtime.get_project_dir = loading.get_project_dir = installed
-    told = ArgumentParser()
-    told.add_argument("--runtime-api-address", required=True)
-    told.add_argument("--token", required=True)
-    told.add_argument("--insecure", action="store_true")
-    told.add_argument("--root-certificates", type=Path)
-    told.add_argument("--parent-pid", type=int)
-    given = told.parse_args()
+    parser = ArgumentParser()
+    parser.add_argument("--runtime-api-address", required=True)
+    parser.add_argument("--token", required=True)
+    parser.add_argument("--insecure", action="store_true")
+    parser.add_argument("--root-certificates", type=Path)
+    parser.add_argument("--parent-pid", type=int)
+    given = parser.parse_args()
     certificates = given.root_certificates.read_bytes() if given.root_certificates else None
     runtime.run_clientapp(given.runtime_api_address, given.token, given.insecure, certificates, given.parent_pid, False)
 

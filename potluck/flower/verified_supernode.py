@@ -1,7 +1,7 @@
 """Starts Flower's SuperNode, without a look into what the server sends as an app. Run as a program.
 
-Flower reads an app's settings from its bundle as soon as a run is heard of, before ``clientapp.py`` has checked the
-bundle. Potluck's ClientApp needs none of them.
+Flower reads an app's settings from its bundle as soon as a run is heard of, before ``verified_clientapp.py`` has
+checked the bundle. Potluck's ClientApp needs none of them.
 """
 
 from __future__ import annotations

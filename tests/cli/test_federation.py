@@ -10,7 +10,8 @@ import pytest
 from cryptography import x509
 
 from potluck.cli.console import messages
-from potluck.cli.join import Consent
+from potluck.cli.join import owner
+from potluck.flower.consent import Consent
 from potluck.methods import CoFED, FedAvg
 from tests.cli.commands import potluck
 from tests.flower.fakes import invitation
@@ -57,7 +58,7 @@ def test_serve_does_not_overwrite_a_run(tmp_path):
     assert "already holds a run. Go on with --resume" in said
 
 
-def test_a_file_that_is_not_there_is_told():
+def test_a_file_that_is_not_there_is_an_error():
     assert "There is no file" in potluck("serve", "nowhere.toml", fails=2).output
     assert "There is no file" in potluck("join", "nowhere.toml", "--server", "x:1", fails=2).output
 
@@ -70,7 +71,7 @@ def test_join_wants_an_address(tmp_path):
 
 def test_nobody_agrees_where_nobody_can_be_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    consent = Consent(messages(), tmp_path, False, False)
+    consent = Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)
     refused = consent(invitation(CoFED()), CoFED)
     assert refused is not None
     assert "nobody is there to be asked" in refused
@@ -81,10 +82,13 @@ def test_the_owner_is_asked_and_the_answer_remembered(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: asked.append(1) or len(asked) > 1)
-    consent = Consent(messages(), tmp_path, False, False)
+    consent = Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)
     assert consent(invitation(CoFED()), CoFED) == "its owner did not agree"
     assert consent(invitation(CoFED()), CoFED) is None
-    assert Consent(messages(), tmp_path, False, False)(invitation(CoFED()), CoFED) is None
+    assert (
+        Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)(invitation(CoFED()), CoFED)
+        is None
+    )
     assert len(asked) == 2
     consent(invitation(FedAvg()), FedAvg)  # other terms
     assert len(asked) == 3

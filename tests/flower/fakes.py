@@ -1,4 +1,4 @@
-"""A grid without processes: messages reach hosts in this one, so that what the engine does can be tested in seconds."""
+"""A grid without processes: messages reach clients in this one, so that tests of the engine take seconds."""
 
 from __future__ import annotations
 
@@ -7,62 +7,64 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app import Error
+from flwr.app import Message as FlowerMessage
 from flwr.supercore.task_identity import TaskIdentity
 
 from potluck.core.samples import SharedData
-from potluck.engines import Serial, pick_device
+from potluck.engines import pick_device
 from potluck.federation.admission import published
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
-from potluck.flower.client import Host
-from potluck.flower.consent import settings_of
+from potluck.flower.app.potluck_app.records import from_records, to_records
+from potluck.flower.client import Client
+from potluck.flower.consent import sent_settings
 from potluck.flower.engine import Flower, Rules
-from potluck.flower.gateway import Post
-from potluck.flower.protocol import PROTOCOL, Announcement, Invitation, Letter
+from potluck.flower.gateway import Gateway
+from potluck.flower.protocol import PROTOCOL, Invitation, Message, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
-from potluck.flower.remote_participant import Remote
+from potluck.flower.remote_participant import RemoteParticipant
 
 CPU = pick_device("cpu")
 
 
 class FakeGrid:
-    """Nodes by number, each with a host. ``broken``: nodes whose next messages come back as errors."""
+    """Nodes by number, each with a client. ``broken``: nodes whose next messages come back as errors."""
 
-    def __init__(self, hosts: Iterable[Host]) -> None:
+    def __init__(self, clients: Iterable[Client]) -> None:
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as in a ServerApp
-        self.hosts: dict[int, Any] = dict(enumerate(hosts, start=100))
-        self.since = dict.fromkeys(self.hosts, "first")
+        self.clients: dict[int, Any] = dict(enumerate(clients, start=100))
+        self.since = dict.fromkeys(self.clients, "first")
         self.silent: set[int] = set()
         self.broken: dict[int, int] = {}
         self.pushed: list[tuple[int, dict[str, Any]]] = []
-        self._replies: dict[str, Message] = {}
-        self._kept: dict[str, Message] = {}
+        self._replies: dict[str, FlowerMessage] = {}
+        self._kept: dict[str, FlowerMessage] = {}
 
     def get_nodes(self) -> list[Any]:
         return [SimpleNamespace(node_id=n, last_activated_at=s, public_key=b"") for n, s in self.since.items()]
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+    def push_messages(self, messages: Iterable[FlowerMessage]) -> list[str]:
         identities = []
         for message in messages:
             identity = f"message-{len(self.pushed)}"
             message.metadata.__dict__["_message_id"] = identity
             node = message.metadata.dst_node_id
-            letter = opened(message)
-            self.pushed.append((node, letter.head))
+            self.pushed.append((node, Message.decode(*from_records(message.content)).head))
             identities.append(identity)
             if node in self.silent:
                 self._kept[identity] = message
             elif self.broken.get(node, 0) > 0:
                 self.broken[node] -= 1
-                self._replies[identity] = Message(Error(5, "node unavailable"), reply_to=message)
+                self._replies[identity] = FlowerMessage(Error(5, "node unavailable"), reply_to=message)
             else:
                 self._deliver(identity, message)
         return identities
 
-    def _deliver(self, identity: str, message: Message) -> None:
-        answer = self.hosts[message.metadata.dst_node_id].answer(opened(message))
-        self._replies[identity] = Message(sealed(answer), reply_to=message)
+    def _deliver(self, identity: str, message: FlowerMessage) -> None:
+        answer = self.clients[message.metadata.dst_node_id].answer(Message.decode(*from_records(message.content)))
+        records = to_records(answer.encoded_head().decode(), answer.body)
+        self._replies[identity] = FlowerMessage(records, reply_to=message)
 
     def wake(self, node: int) -> None:
         """A silent node answers everything at last."""
@@ -71,24 +73,12 @@ class FakeGrid:
             if message.metadata.dst_node_id == node:
                 self._deliver(identity, self._kept.pop(identity))
 
-    def pull_messages(self, identities: Iterable[str]) -> list[Message]:
+    def pull_messages(self, identities: Iterable[str]) -> list[FlowerMessage]:
         return [self._replies.pop(identity) for identity in identities if identity in self._replies]
 
 
-def sealed(letter: Letter) -> RecordDict:
-    records: dict[str, Any] = {"head": ConfigRecord({"json": letter.packed().decode()})}
-    if letter.body:
-        records["body"] = ArrayRecord({"payload": Array("uint8", (len(letter.body),), "safetensors", letter.body)})
-    return RecordDict(records)
-
-
-def opened(message: Message) -> Letter:
-    content = message.content
-    body = content.array_records["body"]["payload"].data if "body" in content else b""
-    return Letter.unpacked(str(content.config_records["head"]["json"]), body)
-
-
-def shown_of(public: Any) -> SharedData:
+def shared(public: Any) -> SharedData:
+    """Public data as a federation has them."""
     found = published(public)
     assert found is not None
     return found
@@ -98,15 +88,17 @@ def agreed(invitation: Any, method: Any) -> None:
     """An owner who agrees to everything."""
 
 
-def host(participant: Participant, folder: Path, **settings: Any) -> Host:
-    return Host(participant, Serial(CPU), folder / participant.name, settings.pop("consent", agreed), **settings)
+def client_of(participant: Participant, folder: Path, **settings: Any) -> Client:
+    """The client of a participant, whose owner agrees unless the settings have another one."""
+    return Client(participant, CPU, folder / participant.name, settings.pop("consent", agreed), **settings)
 
 
 def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int = 9, **more: Any) -> Invitation:
-    shown = None
+    """An invitation to a method, with some facts of it changed."""
+    info = None
     if public is not None:
-        data = shown_of(public)
-        shown = Announcement(
+        data = shared(public)
+        info = PublicDataInfo(
             source="made", sha256=checksum(to_payload(data)), labelled=data.y is not None, count=len(data.x)
         )
     facts: dict[str, Any] = {
@@ -114,11 +106,11 @@ def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int
         "potluck": "0",
         "federation": "0123456789abcdef",
         "method": type(method).__name__,
-        "settings": settings_of(method),
+        "settings": sent_settings(method),
         "seed": seed,
         "keep_optimizer": method.keep_optimizer,
         "rounds": rounds,
-        "public": shown,
+        "public": info,
     }
     return Invitation(**{**facts, **more})
 
@@ -131,19 +123,22 @@ def served(
     seed: int = 3,
     public: Any = None,
     rules: Rules | None = None,
-    tell: Any = print,
+    report: Any = print,
     weights: dict[str, float] | None = None,
-    wait: float = 5.0,
+    join_timeout: float = 5.0,
     invite: Invitation | None = None,
     **settings: Any,
 ) -> Federation:
     """A federation of stand-ins whose participants are behind the grid."""
     asked = invite or invitation(method, seed=seed, public=public)
-    body = b"" if public is None else to_payload(shown_of(public)).to_bytes()
-    post = Post(grid, names, asked, public=body, tell=tell)  # type: ignore[arg-type]
-    post.meet(lambda: all(post.here(name) or name in post.declined for name in names), wait)
-    rules = rules or Rules(deadline=5.0)
-    like = next(iter(post.guests.values())).told
-    told = {name: post.guests[name].told if name in post.guests else None for name in names}
-    people = [Remote(name, (weights or {}).get(name, 1.0), told[name], like) for name in names]
-    return Federation(people, method, public=public, seed=seed, engine=Flower(post, CPU, rules, tell), **settings)
+    body = b"" if public is None else to_payload(shared(public)).to_bytes()
+    gateway = Gateway(grid, names, asked, public=body, report=report)  # type: ignore[arg-type]
+    gateway.wait_until(
+        lambda: all(gateway.is_connected(name) or name in gateway.declined for name in names), join_timeout
+    )
+    rules = rules or Rules(answer_timeout=5.0)
+    accepted = {name: connection.accepted for name, connection in gateway.connections.items()}
+    like = next(iter(accepted.values()))
+    people = [RemoteParticipant(name, (weights or {}).get(name, 1.0), accepted.get(name), like) for name in names]
+    engine = Flower(gateway, CPU, rules, report)
+    return Federation(people, method, public=public, seed=seed, engine=engine, **settings)

@@ -33,13 +33,13 @@ class Site:
         public = settings.pop("public", "")
         own_public = settings.pop("own_public", public)
         extra = settings.pop("extra", "")
-        per_seat = settings.pop("seats", {})
+        per_participant = settings.pop("entries", {})
         self.own = settings.pop("own", "")
         lines = [f"method = {method}", f"port = {self.port}"]
         lines += [f"{name} = {value}" for name, value in {"rounds": 2, "seed": 3, **settings}.items()]
         lines += [f"public = {public}"] if public else []
         lines += [extra]
-        lines += [f'[[participants]]\nname = "{name}"\n{per_seat.get(name, "")}' for name in models]
+        lines += [f'[[participants]]\nname = "{name}"\n{per_participant.get(name, "")}' for name in models]
         (folder / "federation.toml").write_text("\n".join(lines))
         for number, (name, model) in enumerate(models.items()):
             self.write(name, model, number, own_public)
@@ -52,7 +52,7 @@ class Site:
             f'data = {{ name = "{THINGS}:data", seed = {number}, rows = {20 + 7 * number} }}',
             f'test = "{THINGS}:test"',
             "labels = [0, 1, 2]",
-            f'state = "state-{name}"',
+            f'state_dir = "state-{name}"',
             'device = "cpu"',
             f"plan = {PLAN}",
             f"public = {public}" if public else "",
@@ -81,7 +81,7 @@ class Site:
         """Until these have ended by themselves, as they should."""
         for name in names:
             found = self.running[name].wait(LONG)
-            assert found == code, self.told(name)
+            assert found == code, self.said(name)
             del self.running[name]
 
     def kill(self, name: str) -> None:
@@ -106,11 +106,11 @@ class Site:
         limit = time.monotonic() + LONG
         while not true():
             ended = [name for name, process in self.running.items() if process.poll() not in (None, 0)]
-            assert not ended, f"{ended[0]} has ended while waiting for {what}:\n{self.told(ended[0])}"
-            assert time.monotonic() < limit, f"waited for {what}\n{self.told('serve')}"
+            assert not ended, f"{ended[0]} has ended while waiting for {what}:\n{self.said(ended[0])}"
+            assert time.monotonic() < limit, f"waited for {what}\n{self.said('serve')}"
             time.sleep(0.1)
 
-    def told(self, name: str) -> str:
+    def said(self, name: str) -> str:
         """All that a program has said."""
         path = self.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
@@ -123,8 +123,8 @@ class Site:
         """What the serial engine makes of the same files."""
         file = read_federation(self.folder / "federation.toml")
         people = [read_participant(self.folder / f"{name}.toml").build() for name in file.names]
-        for participant, seat in zip(people, file.participants, strict=True):
-            participant.weight = seat.weight
+        for participant, entry in zip(people, file.participants, strict=True):
+            participant.weight = entry.weight
         federation = potluck.Federation(
             people,
             file.build_method(),

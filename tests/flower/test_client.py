@@ -15,11 +15,11 @@ import potluck
 from potluck.core import registry
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.payload import Payload
-from potluck.flower.consent import consent_text, settings_of
-from potluck.flower.protocol import Evaluate, Letter, PublicData, Work, read_answer, read_request
+from potluck.flower.consent import consent_text, sent_settings
+from potluck.flower.protocol import Advance, Evaluate, Message, PublicData, read_request, read_response
 from potluck.flower.public_data import to_payload
 from potluck.methods import METHODS, MHAT, CoFED, FedAvg, Local
-from tests.flower.fakes import host, invitation, shown_of
+from tests.flower.fakes import client_of, invitation, shared
 from tests.flower.things import mlp
 from tests.tables import PLAN, made_data
 
@@ -32,17 +32,17 @@ def participant(**settings):
 
 
 def invited(tmp_path, method, **settings):
-    found = host(participant(), tmp_path, **settings)
-    assert found.answer(invitation(method).letter()).head["kind"] == "accepted"
+    found = client_of(participant(), tmp_path, **settings)
+    assert found.answer(invitation(method).message()).head["kind"] == "accepted"
     return found
 
 
-def work(stage, number, step, payload=None):
-    return Work(stage=stage, round=number, step=step).letter(b"" if payload is None else payload.to_bytes())
+def advance(phase, number, step, payload=None):
+    return Advance(phase=phase, round=number, step=step).message(b"" if payload is None else payload.to_bytes())
 
 
 def test_another_protocol_is_declined(tmp_path):
-    answer = host(participant(), tmp_path).answer(invitation(Local(), protocol=99).letter())
+    answer = client_of(participant(), tmp_path).answer(invitation(Local(), protocol=99).message())
     assert answer.head["kind"] == "declined"
     assert "the server speaks protocol 99" in answer.head["reason"]
 
@@ -56,7 +56,7 @@ def test_another_protocol_is_declined(tmp_path):
     ],
 )
 def test_terms_that_differ_are_declined(change, why, tmp_path):
-    answer = host(participant(), tmp_path).answer(invitation(CoFED(), **change).letter())
+    answer = client_of(participant(), tmp_path).answer(invitation(CoFED(), **change).message())
     assert answer.head["kind"] == "declined"
     assert why in answer.head["reason"]
 
@@ -110,15 +110,15 @@ FORMS = {
 @pytest.mark.parametrize(("method", "settings"), FORMS.values(), ids=FORMS)
 def test_what_a_server_names_is_not_imported(method, settings, tmp_path, evil):
     asked = []
-    own = host(participant(), tmp_path, allowed=(LOOSE,), consent=lambda *terms: asked.append(terms))
-    answer = own.answer(invitation(CoFED(), method=method, settings=settings).letter())
+    own = client_of(participant(), tmp_path, allow_imports=(LOOSE,), consent=lambda *terms: asked.append(terms))
+    answer = own.answer(invitation(CoFED(), method=method, settings=settings).message())
     assert answer.head["kind"] == "declined"
     assert list(evil.iterdir()) == []
 
 
 def test_what_the_owner_lists_is_imported_after_consent(tmp_path, evil):
-    settings = settings_of(MHAT()) | {"server_plan": settings_of(MHAT())["server_plan"] | {"schedule": "evilmod:x"}}
-    asked = invitation(CoFED(), method="MHAT", settings=settings, public=PUBLIC).letter()
+    settings = sent_settings(MHAT()) | {"server_plan": sent_settings(MHAT())["server_plan"] | {"schedule": "evilmod:x"}}
+    asked = invitation(CoFED(), method="MHAT", settings=settings, public=PUBLIC).message()
 
     def consent(answer):
         def ask(invitation, method):
@@ -128,77 +128,77 @@ def test_what_the_owner_lists_is_imported_after_consent(tmp_path, evil):
 
         return ask
 
-    refusing = host(participant(), tmp_path, allowed=("evilmod:x",), consent=consent("no"))
+    refusing = client_of(participant(), tmp_path, allow_imports=("evilmod:x",), consent=consent("no"))
     assert refusing.answer(asked).head["reason"] == "no"
     assert list(evil.iterdir()) == []
     for near in ("evilmod:X", "evilmod", "evilmod:x ", "evilmod.x", "*"):
-        assert host(participant(), tmp_path, allowed=(near,)).answer(asked).head["kind"] == "declined"
+        assert client_of(participant(), tmp_path, allow_imports=(near,)).answer(asked).head["kind"] == "declined"
         assert list(evil.iterdir()) == []
-    agreeing = host(participant(), tmp_path, allowed=("evilmod:x",), consent=consent(None))
+    agreeing = client_of(participant(), tmp_path, allow_imports=("evilmod:x",), consent=consent(None))
     agreeing.answer(asked)
     assert [mark.name for mark in evil.iterdir()] == ["evilmod"]
 
 
-def test_nothing_is_told_without_consent(tmp_path):
-    found = host(participant(), tmp_path, consent=lambda invitation, method: "its owner did not agree")
-    answer = found.answer(invitation(FedAvg()).letter())
+def test_nothing_is_said_without_consent(tmp_path):
+    found = client_of(participant(), tmp_path, consent=lambda invitation, method: "its owner did not agree")
+    answer = found.answer(invitation(FedAvg()).message())
     assert answer.head == {"kind": "declined", "name": "p0", "reason": "its owner did not agree"}
-    assert found.answer(work("join", 0, 0)).head["kind"] == "failed"
+    assert found.answer(advance("join", 0, 0)).head["kind"] == "failed"
 
 
 def test_a_method_that_does_not_fit_is_declined(tmp_path):
     own = potluck.Participant("p0", "sklearn.tree:DecisionTreeClassifier", made_data(24, 0))
-    answer = host(own, tmp_path).answer(invitation(FedAvg()).letter())
+    answer = client_of(own, tmp_path).answer(invitation(FedAvg()).message())
     assert "it looks into models" in answer.head["reason"]
 
 
 def test_other_public_data_are_declined(tmp_path):
     other = (PUBLIC[0][::-1].copy(), PUBLIC[1])  # the same rows in another order
-    found = host(participant(), tmp_path, public=lambda seed: shown_of(other))
-    answer = found.answer(invitation(CoFED(), public=PUBLIC).letter())
+    found = client_of(participant(), tmp_path, public=lambda seed: shared(other))
+    answer = found.answer(invitation(CoFED(), public=PUBLIC).message())
     assert "or their rows are in another order" in answer.head["reason"]
 
 
 def test_public_data_that_come_are_checked_and_kept(tmp_path):
-    found = host(participant(), tmp_path)
+    found = client_of(participant(), tmp_path)
     asked = invitation(CoFED(), public=PUBLIC)
-    assert not found.answer(asked.letter()).head["has_public"]
-    bad = to_payload(shown_of((PUBLIC[0] + 1, PUBLIC[1]))).to_bytes()
-    assert found.answer(PublicData().letter(bad)).head["kind"] == "failed"
-    good = to_payload(shown_of(PUBLIC)).to_bytes()
-    assert found.answer(PublicData().letter(good)).head["kind"] == "noted"
-    again = host(participant(), tmp_path)
-    assert again.answer(asked.letter()).head["has_public"]
+    assert not found.answer(asked.message()).head["has_public"]
+    bad = to_payload(shared((PUBLIC[0] + 1, PUBLIC[1]))).to_bytes()
+    assert found.answer(PublicData().message(bad)).head["kind"] == "failed"
+    good = to_payload(shared(PUBLIC)).to_bytes()
+    assert found.answer(PublicData().message(good)).head["kind"] == "acknowledged"
+    again = client_of(participant(), tmp_path)
+    assert again.answer(asked.message()).head["has_public"]
 
 
-def test_a_repeated_request_is_answered_from_what_was_kept(tmp_path):
+def test_a_repeated_request_is_answered_from_what_was_stored(tmp_path):
     found = invited(tmp_path, FedAvg())
-    first = found.answer(work("join", 0, 0))
-    assert found.answer(work("join", 0, 0)) == first
+    first = found.answer(advance("join", 0, 0))
+    assert found.answer(advance("join", 0, 0)) == first
     again = invited(tmp_path, FedAvg())  # a new process with the same disk
-    assert again.answer(work("join", 0, 0)) == first
+    assert again.answer(advance("join", 0, 0)) == first
 
 
 def join(found):
-    greeted = found.answer(work("join", 0, 0))
+    greeted = found.answer(advance("join", 0, 0))
     assert greeted.head["exchange"] == "greet"
     names = list(found.participant.weights())
-    started = found.answer(work("join", 0, 1, Payload(facts={"send": names})))
-    found.answer(work("join", 0, 2, Payload.from_bytes(started.body)))
+    started = found.answer(advance("join", 0, 1, Payload(facts={"send": names})))
+    found.answer(advance("join", 0, 2, Payload.from_bytes(started.body)))
     return Payload.from_bytes(started.body)
 
 
 def test_another_reply_is_another_course(tmp_path):
     found = invited(tmp_path, FedAvg())
     start = join(found)
-    sent = found.answer(work("round", 1, 0))
+    sent = found.answer(advance("round", 1, 0))
     zeros = Payload({name: torch.zeros_like(entry) for name, entry in start.tensors.items()})
-    first = found.answer(work("round", 1, 1, start))
+    first = found.answer(advance("round", 1, 1, start))
     assert found.participant.weights()["1.bias"].equal(start["1.bias"])
-    second = found.answer(work("round", 1, 1, zeros))
+    second = found.answer(advance("round", 1, 1, zeros))
     assert not found.participant.weights()["1.bias"].any()
     assert first.head["metrics"] != second.head["metrics"]
-    assert found.answer(work("round", 1, 0)) == sent
+    assert found.answer(advance("round", 1, 0)) == sent
 
 
 def test_what_follows_from_another_request_is_of_another_course(tmp_path):
@@ -206,15 +206,15 @@ def test_what_follows_from_another_request_is_of_another_course(tmp_path):
 
     def play(folder, change):
         found = invited(folder, FedAvg())
-        greeted = found.answer(work("join", 0, 0))
+        greeted = found.answer(advance("join", 0, 0))
         assert greeted.head["kind"] == "exchange"
-        started = found.answer(work("join", 0, 1, Payload(facts={"send": list(found.participant.weights())})))
+        started = found.answer(advance("join", 0, 1, Payload(facts={"send": list(found.participant.weights())})))
         start = {name: entry + change for name, entry in Payload.from_bytes(started.body).tensors.items()}
-        found.answer(work("join", 0, 2, Payload(start)))
-        return found, found.answer(work("round", 1, 0)), start
+        found.answer(advance("join", 0, 2, Payload(start)))
+        return found, found.answer(advance("round", 1, 0)), start
 
     found, first, start = play(tmp_path, 0.0)
-    found.answer(work("round", 1, 1, Payload(start)))
+    found.answer(advance("round", 1, 1, Payload(start)))
     found, again, _ = play(tmp_path, 0.0)
     assert again == first  # from what was kept
     assert (tmp_path / "p0" / "0123456789abcdef" / "states" / "round-00000001").exists()
@@ -230,74 +230,75 @@ def test_two_rounds_are_kept_and_it_goes_back_to_the_one_asked_for(tmp_path):
     start = join(found)
     answers = {}
     for number in (1, 2, 3):
-        answers[number] = found.answer(work("round", number, 0))
-        found.answer(work("round", number, 1, start))
+        answers[number] = found.answer(advance("round", number, 0))
+        found.answer(advance("round", number, 1, start))
     again = invited(tmp_path, FedAvg())
-    assert again.answer(work("round", 3, 0)) == answers[3]
+    assert again.answer(advance("round", 3, 0)) == answers[3]
     assert (
-        again.answer(work("round", 3, 1, Payload({n: e + 1 for n, e in start.tensors.items()}))).head["kind"] == "end"
+        again.answer(advance("round", 3, 1, Payload({n: e + 1 for n, e in start.tensors.items()}))).head["kind"]
+        == "end"
     )
     lost = invited(tmp_path, FedAvg())
-    assert lost.answer(work("round", 1, 0)).head["kind"] == "failed"  # the state after joining is not here any more
+    assert lost.answer(advance("round", 1, 0)).head["kind"] == "failed"  # the state after joining is not here any more
 
 
 def test_requests_of_past_rounds_are_refused(tmp_path):
     found = invited(tmp_path, Local())
-    for stage, number in (("join", 0), ("round", 1), ("round", 2)):
-        assert found.answer(work(stage, number, 0)).head["kind"] == "end"
+    for phase, number in (("join", 0), ("round", 1), ("round", 2)):
+        assert found.answer(advance(phase, number, 0)).head["kind"] == "end"
     for old in (tmp_path / "p0").rglob("*.answer"):
         old.unlink()
-    assert found.answer(work("round", 1, 0)).head["kind"] == "failed"
+    assert found.answer(advance("round", 1, 0)).head["kind"] == "failed"
 
 
 def test_an_optimizer_that_remembers_and_has_no_name_is_declined(tmp_path):
     """What a participant keeps must be of use to its next process."""
     person = participant(plan=PLAN.replace(optimizer=lambda weights, **settings: torch.optim.SGD(weights, **settings)))
-    assert host(person, tmp_path).answer(invitation(Local()).letter()).head["kind"] == "accepted"
-    answer = host(person, tmp_path).answer(invitation(Local(), keep_optimizer=True).letter())
+    assert client_of(person, tmp_path).answer(invitation(Local()).message()).head["kind"] == "accepted"
+    answer = client_of(person, tmp_path).answer(invitation(Local(), keep_optimizer=True).message())
     assert "trains with tests.flower.test_client:" in answer.head["reason"]
 
 
 def test_more_rounds_than_were_agreed_to_are_refused(tmp_path):
     found = invited(tmp_path, Local())
-    found.answer(work("join", 0, 0))
-    assert found.answer(work("round", 9, 0)).head["kind"] == "end"
-    assert found.answer(work("round", 10, 0)).head["kind"] == "failed"
+    found.answer(advance("join", 0, 0))
+    assert found.answer(advance("round", 9, 0)).head["kind"] == "end"
+    assert found.answer(advance("round", 10, 0)).head["kind"] == "failed"
 
 
 def test_a_step_beyond_the_next_one_is_refused_and_costs_nothing(tmp_path, caplog):
     found = invited(tmp_path, FedAvg())
     join(found)
-    sent = found.answer(work("round", 1, 0))
+    sent = found.answer(advance("round", 1, 0))
     tracemalloc.start()
     for step in (2**40, 2**22, 3, 2):
-        assert found.answer(work("round", 1, step)).head["kind"] == "failed"
+        assert found.answer(advance("round", 1, step)).head["kind"] == "failed"
         assert f"step {step} of round 1 is asked for, and step {step - 1} was not answered" in caplog.text
-    assert found.answer(work("round", 2, 1)).head["kind"] == "failed"
+    assert found.answer(advance("round", 2, 1)).head["kind"] == "failed"
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
-    assert found.answer(work("round", 1, 0)) == sent
+    assert found.answer(advance("round", 1, 0)) == sent
     start = Payload.from_bytes(sent.body)
-    assert found.answer(work("round", 1, 1, Payload(start.tensors))).head["kind"] == "end"
+    assert found.answer(advance("round", 1, 1, Payload(start.tensors))).head["kind"] == "end"
 
 
 def test_evaluation_ends_a_half_that_nobody_waits_for(tmp_path):
     found = invited(tmp_path, FedAvg())
     join(found)
-    found.answer(work("round", 1, 0))
+    found.answer(advance("round", 1, 0))
     trained = found.participant.weights()["1.bias"]
-    measured = found.answer(Evaluate(round=1).letter())
+    measured = found.answer(Evaluate(round=1).message())
     assert measured.head["metrics"]["accuracy"] is not None
     again = invited(tmp_path, FedAvg())
-    assert again.answer(Evaluate(round=1).letter()).head["metrics"] == measured.head["metrics"]
+    assert again.answer(Evaluate(round=1).message()).head["metrics"] == measured.head["metrics"]
     assert again.participant.weights()["1.bias"].equal(trained)
 
 
 def test_another_model_does_not_take_up_what_was_kept(tmp_path):
     join(invited(tmp_path, FedAvg()))
-    other = host(participant(plan=PLAN.replace(lr=0.5)), tmp_path)
-    other.answer(invitation(FedAvg()).letter())
-    assert other.answer(work("round", 1, 0)).head["kind"] == "failed"
+    other = client_of(participant(plan=PLAN.replace(lr=0.5)), tmp_path)
+    other.answer(invitation(FedAvg()).message())
+    assert other.answer(advance("round", 1, 0)).head["kind"] == "failed"
 
 
 def test_every_method_says_what_it_sends():
@@ -316,21 +317,21 @@ def test_weights_stay_only_where_they_do():
 @pytest.mark.parametrize(
     "head",
     [
-        {"kind": "work", "stage": "join", "round": -1, "step": 0},
-        {"kind": "work", "stage": "leave", "round": 1, "step": 0},
-        {"kind": "work", "stage": "join", "round": 1, "step": 0, "more": 1},
-        {"kind": "work", "stage": "join", "round": "1", "step": 0},
+        {"kind": "advance", "phase": "join", "round": -1, "step": 0},
+        {"kind": "advance", "phase": "leave", "round": 1, "step": 0},
+        {"kind": "advance", "phase": "join", "round": 1, "step": 0, "more": 1},
+        {"kind": "advance", "phase": "join", "round": "1", "step": 0},
         {},
     ],
 )
 def test_a_head_that_is_none_is_refused(head):
     with pytest.raises(PayloadError):
-        read_request(Letter(head))
+        read_request(Message(head))
     with pytest.raises(PayloadError):
-        read_answer(Letter(head))
+        read_response(Message(head))
 
 
 def test_a_damaged_or_endless_head_is_refused():
     for text in (b"{", b"[]", b"[" * 100_000, b'"' + b"x" * 2**21 + b'"'):
         with pytest.raises(PotluckError):
-            Letter.unpacked(text)
+            Message.decode(text)

@@ -1,4 +1,4 @@
-"""The files that people write: what the documentation shows can be read, and mistakes are told with their lines."""
+"""The files that people write: what the documentation shows can be read, and errors name the line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from potluck.core.errors import SettingsError
 from potluck.flower.certificates import make_keys
 from potluck.flower.config import public_key, read_federation, read_participant
+from potluck.recipes import read as read_recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +33,7 @@ def test_the_files_in_the_guide_can_be_read(folder):
     (folder / "federation.toml").write_text(blocks[0])
     file = read_federation(folder / "federation.toml")
     assert file.names == ["hospital", "bank"]
-    assert [seat.weight for seat in file.participants] == [1.0, 2.0]
+    assert [entry.weight for entry in file.participants] == [1.0, 2.0]
     assert file.public.load(0).x.shape == (4, 2)
     things = "tests.flower.things"
     own = blocks[1].replace("my_models:build", f"{things}:mlp").replace("my_data:load_test", f"{things}:test")
@@ -46,38 +47,76 @@ def test_the_examples_files_can_be_read(folder):
             (folder / path.name).write_text(path.read_text())
     file = read_federation(folder / "federation.toml")
     assert file.names == ["hospital", "laboratory", "insurer"]
-    assert file.at_least == 2
+    assert file.required_participants == 2
     for name in file.names:
         own = read_participant(folder / f"{name}.toml")
         assert own.public is not None
         assert own.name == name
 
 
-SEATS = '[[participants]]\nname = "a"\n'
+ENTRIES = '[[participants]]\nname = "a"\n'
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('method = "Local"\n' + SEATS, "lacks 'rounds'"),
-        ('rounds = 1\nmethod = "Lokal"\n' + SEATS, "line 2, method"),
-        ('rounds = 1\nmethod = "Local"\nminimum = 2\n' + SEATS, "minimum = 2, but only 1 may take part"),
-        ('rounds = 1\nmethod = "Local"\nhost = "0.0.0.0"\n' + SEATS, "would let anyone listen in"),
-        ('rounds = 1\nmethod = "Local"\n' + SEATS + 'key = "nowhere.pub"', "there is no file"),
-        ('rounds = 1\nmethod = "Local"\n' + SEATS + 'key = "keys/bank.pub"', "keys need TLS"),
-        ('rounds = 1\nmethod = "Local"\n' + SEATS + SEATS, "two participants have the name 'a'"),
-        ('rounds = 1\nmethod = "Local"\ndeadlin = 3\n' + SEATS, "Did you mean 'deadline'?"),
+        ('method = "Local"\n' + ENTRIES, "lacks 'rounds'"),
+        ('rounds = 1\nmethod = "Lokal"\n' + ENTRIES, "line 2, method"),
+        (
+            'rounds = 1\nmethod = "Local"\nmin_participants = 2\n' + ENTRIES,
+            "min_participants = 2, but only 1 may take part",
+        ),
+        ('rounds = 1\nmethod = "Local"\nhost = "0.0.0.0"\n' + ENTRIES, "would let anyone listen in"),
+        ('rounds = 1\nmethod = "Local"\n' + ENTRIES + 'key = "nowhere.pub"', "there is no file"),
+        ('rounds = 1\nmethod = "Local"\n' + ENTRIES + 'key = "keys/bank.pub"', "keys need TLS"),
+        ('rounds = 1\nmethod = "Local"\n' + ENTRIES + ENTRIES, "two participants have the name 'a'"),
+        ('rounds = 1\nmethod = "Local"\nanswer_timeot = 3\n' + ENTRIES, "Did you mean 'answer_timeout'?"),
     ],
 )
-def test_mistakes_in_a_federation_file_are_told(text, why, folder):
+def test_mistakes_in_a_federation_file_are_errors(text, why, folder):
     (folder / "federation.toml").write_text(text)
     with pytest.raises(SettingsError, match=re.escape(why)):
         read_federation(folder / "federation.toml")
 
 
+OWN = 'name = "a"\nmodel = "mlp"\ndata = { name = "tests.flower.things:data", seed = 0 }\n'
+RUN = 'rounds = 1\nmethod = "Local"\n[[participants]]\nname = "a"\nmodel = "mlp"\n'
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "line", "old", "new"),
+    [
+        *(
+            (read_federation, f'rounds = 1\nmethod = "Local"\n{old} = 2\n{ENTRIES}', 3, old, new)
+            for old, new in {
+                "minimum": "min_participants",
+                "below_minimum": "on_too_few",
+                "deadline": "answer_timeout",
+                "wait": "join_timeout",
+                "limit": "max_payload_bytes",
+                "messages": "max_messages",
+            }.items()
+        ),
+        *(
+            (read_participant, f"{OWN}{old} = 2\n", 4, old, new)
+            for old, new in {"allow": "allow_imports", "state": "state_dir", "limit": "max_payload_bytes"}.items()
+        ),
+        (read_recipe, f"wave = 2\n{RUN}", 1, "wave", "max_concurrent"),
+        (read_recipe, f'at_rest = "disk"\n{RUN}', 1, "at_rest", "storage"),
+        (read_recipe, f"{RUN}plan = {{ clip = 1.0 }}\n", 6, "clip", "max_grad_norm"),
+    ],
+)
+def test_a_key_of_before_gets_an_error_that_names_the_new_one(reader, text, line, old, new, folder):
+    (folder / "file.toml").write_text(text)
+    with pytest.raises(SettingsError) as error:
+        reader(folder / "file.toml")
+    assert f"file.toml, line {line}, " in str(error.value)
+    assert f"has no setting {old!r} any more; it is called {new!r} now." in str(error.value)
+
+
 def test_with_tls_everyone_needs_a_key(folder):
     tls = '[tls]\ncertificate = "keys/server.pem"\nkey = "keys/server.key"\nauthority = "keys/ca.crt"\n'
-    (folder / "federation.toml").write_text('rounds = 1\nmethod = "Local"\n' + tls + SEATS)
+    (folder / "federation.toml").write_text('rounds = 1\nmethod = "Local"\n' + tls + ENTRIES)
     with pytest.raises(SettingsError, match="a has no key"):
         read_federation(folder / "federation.toml")
 
@@ -90,7 +129,7 @@ def test_a_key_needs_tls(folder):
         read_participant(folder / "a.toml")
 
 
-def test_public_keys_are_read_as_flower_tells_them(folder):
+def test_public_keys_are_read_as_flower_gives_them(folder):
     assert public_key(str(folder / "keys" / "bank.pub")).startswith(b"-----BEGIN PUBLIC KEY-----")
     with pytest.raises(SettingsError, match="is no public key"):
         public_key(str(folder / "public.npz"))

@@ -12,12 +12,14 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
-from potluck.flower import engine
-from potluck.flower import gateway as post
+from potluck.core.requests import Job
+from potluck.flower import gateway as gateway_module
 from potluck.flower.engine import Rules, TooFewError
-from potluck.flower.protocol import Letter
+from potluck.flower.gateway import Gateway
+from potluck.flower.protocol import Message
+from potluck.flower.public_data import to_payload
 from potluck.methods import MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
-from tests.flower.fakes import FakeGrid, host, invitation, served
+from tests.flower.fakes import FakeGrid, client_of, invitation, served, shared
 from tests.flower.things import Endless, Nan, cnn, deep_cnn, mlp
 from tests.tables import PLAN, agree, made_data
 
@@ -36,9 +38,9 @@ METHODS = [
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(post, "POLL", 0.001)
-    monkeypatch.setattr(post, "LOOK", 0.0)
-    monkeypatch.setattr(post, "AGAIN", 0.01)
+    monkeypatch.setattr(gateway_module, "POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(gateway_module, "NODE_INTERVAL", 0.0)
+    monkeypatch.setattr(gateway_module, "RETRY_DELAY", 0.01)
 
 
 def people(method, count=3):
@@ -56,16 +58,13 @@ def people(method, count=3):
 
 
 def table(method, tmp_path, **settings):
-    """The hosts of the participants, and the federation that reaches them."""
+    """The clients of the participants, and the federation that reaches them."""
     own = settings.pop("people", None) or people(method)
     public = PUBLIC if method.requires().public != "nothing" else None
-    hosts = [
-        host(p, tmp_path, public=lambda seed: potluck.federation.admission.published(PUBLIC) if public else None)
-        for p in own
-    ]
+    clients = [client_of(p, tmp_path, public=lambda seed: shared(PUBLIC) if public else None) for p in own]
     if public is None:
-        hosts = [host(p, tmp_path) for p in own]
-    grid = FakeGrid(hosts)
+        clients = [client_of(p, tmp_path) for p in own]
+    grid = FakeGrid(clients)
     federation = served(grid, method, [p.name for p in own], public=public, **settings)
     return federation, grid
 
@@ -95,7 +94,7 @@ def test_partial_participation_is_the_serial_engines(method, tmp_path):
     agree(federation.run(4).rows(), alone(method, 4, participation=0.67).rows(), 1e-12)
 
 
-def test_a_server_that_goes_on_asks_again_and_the_result_is_the_same(tmp_path):
+def test_a_server_that_goes_on_asks_again_and_the_result_is_the_same(tmp_path, monkeypatch):
     method = FedAvg()
     federation, grid = table(method, tmp_path / "states")
     federation.run(2, run_dir=tmp_path / "run")
@@ -103,15 +102,13 @@ def test_a_server_that_goes_on_asks_again_and_the_result_is_the_same(tmp_path):
     for path in kept.iterdir():
         path.unlink()
     kept.rmdir()  # the server was killed before it kept round 2; the participants are a round ahead
-    fits = []
-    for served_by in grid.hosts.values():
-        engine_ = served_by._engine
-        timed = engine_.timed
-        engine_.timed = lambda jobs, timed=timed: (fits.extend(jobs), timed(jobs))[1]
+    jobs, answer = [], Job.answer
+    monkeypatch.setattr(Job, "answer", lambda job, device: (jobs.append(job), answer(job, device))[1])
     again = served(grid, method, [f"p{i}" for i in range(3)])
     history = again.run(3, run_dir=tmp_path / "run", resume=True)
+    fitted = {job.round for job in jobs if isinstance(job.work, potluck.Fit)}
+    assert fitted == {3}  # round 2 came from what was stored
     agree(history.rows(), alone(method, 3).rows(), 1e-12)
-    assert {job.round for job in fits if isinstance(job.work, potluck.Fit)} == {3}  # round 2 came from what was kept
 
 
 def test_a_participant_that_is_started_again_in_the_middle_of_a_round_goes_on(tmp_path):
@@ -126,14 +123,14 @@ def test_a_participant_that_is_started_again_in_the_middle_of_a_round_goes_on(tm
         def __init__(self, node, before):
             self.node, self.before = node, before
 
-        def answer(self, letter):
-            if (letter.head.get("round"), letter.head.get("step")) == (2, 1):
-                fresh = host(own["p1"], tmp_path, public=lambda seed: potluck.federation.admission.published(PUBLIC))
-                grid.hosts[self.node] = fresh
+        def answer(self, message):
+            if (message.head.get("round"), message.head.get("step")) == (2, 1):
+                fresh = client_of(own["p1"], tmp_path, public=lambda seed: shared(PUBLIC))
+                grid.clients[self.node] = fresh
                 grid.since[self.node] = "second"
-            return self.before.answer(letter)
+            return self.before.answer(message)
 
-    grid.hosts[101] = Interrupted(101, grid.hosts[101])
+    grid.clients[101] = Interrupted(101, grid.clients[101])
     federation.run(2)
     agree(federation.history.rows(), alone(method, 3).rows(), 1e-12)
     assert [head["kind"] for node, head in grid.pushed if node == 101].count("invitation") == 2
@@ -145,31 +142,36 @@ def test_a_message_that_does_not_arrive_is_sent_again(tmp_path):
     agree(federation.run(2).rows(), alone(FedAvg()).rows(), 1e-12)
 
 
-def test_a_round_ends_at_its_deadline_without_who_does_not_answer(tmp_path):
-    told = []
-    federation, grid = table(FedAvg(), tmp_path, rules=Rules(deadline=0.3), tell=told.append)
+def test_a_round_ends_at_its_timeout_without_who_does_not_answer(tmp_path):
+    reported = []
+    federation, grid = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3), report=reported.append)
     federation.run(1)
     grid.silent.add(102)
     rows = federation.run(1).rows()[-3:]
     assert [row["refused"] for row in rows] == [None, None, "no answer within 0.3 s"]
     assert rows[2]["accuracy"] is None
-    assert any("goes on without p2" in line for line in told)
+    assert any("goes on without p2" in line for line in reported)
     grid.wake(102)
     rows = federation.run(1).rows()[-3:]
-    assert any("p2 answered late; its answer is ignored" in line for line in told)
+    assert any("p2 answered late; its answer is ignored" in line for line in reported)
     assert [row["refused"] for row in rows] == [None, None, None]
 
 
 def test_too_few_fail_clearly(tmp_path):
-    federation, grid = table(FedAvg(), tmp_path, rules=Rules(deadline=0.3, minimum=3))
+    federation, grid = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3, min_participants=3))
     grid.silent.add(102)
     with pytest.raises(TooFewError, match=r"2 of 3 participants are left, and 3 are needed"):
         federation.run(1)
 
 
-def test_too_few_wait_if_told_to(tmp_path):
-    told = []
-    federation, grid = table(FedAvg(), tmp_path, rules=Rules(deadline=0.1, minimum=3, waits=True), tell=told.append)
+def test_too_few_wait_if_the_file_says_so(tmp_path):
+    reported = []
+    federation, grid = table(
+        FedAvg(),
+        tmp_path,
+        rules=Rules(answer_timeout=0.1, min_participants=3, on_too_few="wait"),
+        report=reported.append,
+    )
     grid.silent.add(102)
     looks = 0
     pull = grid.pull_messages
@@ -198,39 +200,39 @@ def test_whoever_raises_is_left_out_and_its_words_stay_there(tmp_path, caplog):
 
     own = people(Local())
     own[1] = potluck.Participant("p1", Broken, made_data(20, 1), plan=PLAN, labels=range(3), test=TEST)
-    told = []
-    federation, _ = table(Local(), tmp_path, people=own, tell=told.append)
+    reported = []
+    federation, _ = table(Local(), tmp_path, people=own, report=reported.append)
     rows = federation.run(1).rows()
     assert rows[1]["refused"] == "it failed there with RuntimeError"
-    assert not any("patient" in line for line in told)
+    assert not any("patient" in line for line in reported)
     assert "the patient's name" in caplog.text  # in the participant's own log
 
 
 def test_an_answer_that_is_not_finite_is_refused_as_in_the_core(tmp_path):
     method = Nan()
     own = people(FedAvg())
-    hosts = [host(p, tmp_path, allowed=("tests.flower.things:Nan",)) for p in own]
+    clients = [client_of(p, tmp_path, allow_imports=("tests.flower.things:Nan",)) for p in own]
     named = invitation(method, method="tests.flower.things:Nan")
-    federation = served(FakeGrid(hosts), method, ["p0", "p1", "p2"], invite=named)
+    federation = served(FakeGrid(clients), method, ["p0", "p1", "p2"], invite=named)
     serial = potluck.Federation(people(FedAvg()), method, seed=3, engine="serial").run(2)
     agree(federation.run(2).rows(), serial.rows(), 1e-12)
     assert "NaN" in serial.rows()[1]["refused"]
 
 
-def test_there_is_a_limit_on_the_letters_of_a_round(tmp_path):
+def test_there_is_a_limit_on_the_messages_of_a_round(tmp_path):
     own = people(Local())
-    hosts = [host(p, tmp_path, allowed=("tests.flower.things:Endless",)) for p in own]
+    clients = [client_of(p, tmp_path, allow_imports=("tests.flower.things:Endless",)) for p in own]
     named = invitation(Endless(), method="tests.flower.things:Endless")
-    rules = Rules(deadline=5, messages=5, minimum=0)
-    federation = served(FakeGrid(hosts), Endless(), ["p0", "p1", "p2"], invite=named, rules=rules)
+    rules = Rules(answer_timeout=5, max_messages=5, min_participants=0)
+    federation = served(FakeGrid(clients), Endless(), ["p0", "p1", "p2"], invite=named, rules=rules)
     rows = federation.run(1).rows()
-    assert {row["refused"] for row in rows} == {"more than 5 letters in one stage"}
+    assert {row["refused"] for row in rows} == {"more than 5 messages in one phase"}
 
 
 def test_an_answer_larger_than_the_limit_is_not_opened(tmp_path):
-    federation, _ = table(FedAvg(), tmp_path, rules=Rules(deadline=5, minimum=0))
+    federation, _ = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=5, min_participants=0))
     federation.run(1)
-    federation.engine._post._limits = potluck.Limits(bytes=2000)
+    federation.engine.gateway.limits = potluck.Limits(bytes=2000)
     rows = federation.run(1).rows()[3:]
     assert {row["refused"] for row in rows} == {"the payload has 4456 bytes; the limit is 2000"}
 
@@ -244,17 +246,17 @@ def test_an_answer_larger_than_the_limit_is_not_opened(tmp_path):
         ({"more": 1}, "extra inputs"),
     ],
 )
-def test_a_letter_that_is_not_what_was_asked_for_is_refused(change, why, tmp_path):
+def test_a_message_that_is_not_what_was_asked_for_is_refused(change, why, tmp_path):
     federation, grid = table(FedAvg(), tmp_path)
     federation.run(0)
-    honest = grid.hosts[101]
+    honest = grid.clients[101]
 
     class Liar:
-        def answer(self, letter):
-            answer = honest.answer(letter)
-            return Letter({**answer.head, **change}, answer.body)
+        def answer(self, message):
+            answer = honest.answer(message)
+            return Message({**answer.head, **change}, answer.body)
 
-    grid.hosts[101] = Liar()
+    grid.clients[101] = Liar()
     rows = federation.run(1).rows()
     assert why in rows[1]["refused"]
     assert rows[0]["refused"] is rows[2]["refused"] is None
@@ -272,23 +274,23 @@ class Noting(Local):
 
 def noting(tmp_path, change):
     """A federation whose p0 notes what ``change`` makes of the JSON text of its notes, in rounds."""
-    hosts = [host(p, tmp_path, allowed=(f"{__name__}:Noting",)) for p in people(Local())]
-    grid = FakeGrid(hosts)
+    clients = [client_of(p, tmp_path, allow_imports=(f"{__name__}:Noting",)) for p in people(Local())]
+    grid = FakeGrid(clients)
     invite = invitation(Noting(), method=f"{__name__}:Noting")
     federation = served(grid, Noting(), ["p0", "p1", "p2"], invite=invite)
     federation.run(0)
-    honest = grid.hosts[100]
+    honest = grid.clients[100]
 
     class Liar:
-        def answer(self, letter):
-            answer = honest.answer(letter)
+        def answer(self, message):
+            answer = honest.answer(message)
             if answer.head["kind"] != "end":
                 return answer
-            told = json.dumps({**answer.head, "notes": "NOTES"})
-            text = told.replace('"NOTES"', change(json.dumps(answer.head["notes"])))
-            return SimpleNamespace(packed=text.encode, body=b"")
+            head = json.dumps({**answer.head, "notes": "NOTES"})
+            text = head.replace('"NOTES"', change(json.dumps(answer.head["notes"])))
+            return SimpleNamespace(encoded_head=text.encode, body=b"")
 
-    grid.hosts[100] = Liar()
+    grid.clients[100] = Liar()
     return federation
 
 
@@ -344,15 +346,15 @@ def test_credibility_is_the_servers_setting(tmp_path):
 @pytest.mark.parametrize("method", [FedAvg(), CoFED(update_batch_size=16)], ids=lambda method: type(method).__name__)
 def test_whoever_comes_late_joins_later(method, tmp_path):
     own = people(method)
-    hosts = [host(p, tmp_path, public=lambda seed: potluck.federation.admission.published(PUBLIC)) for p in own]
-    grid = FakeGrid(hosts)
+    clients = [client_of(p, tmp_path, public=lambda seed: shared(PUBLIC)) for p in own]
+    grid = FakeGrid(clients)
     del grid.since[102]
     public = PUBLIC if method.requires().public != "nothing" else None
-    federation = served(grid, method, [p.name for p in own], public=public, wait=0.1)
+    federation = served(grid, method, [p.name for p in own], public=public, join_timeout=0.1)
     first = federation.run(1).rows()
     assert [row["took_part"] for row in first][:3] == [True, True, False]
     grid.since[102] = "late"
-    federation.engine._post.meet(lambda: federation.engine._post.here("p2"), 5)
+    federation.engine.gateway.wait_until(lambda: federation.engine.gateway.is_connected("p2"), 5)
     second = [row for row in federation.run(1).rows() if row["round"] == 2]
     assert [row["took_part"] for row in second][:3] == [True, True, True]
     assert second[2]["bytes_up"] > second[1]["bytes_up"]  # joining is counted where it happened
@@ -364,12 +366,10 @@ def test_a_server_that_begins_again_with_one_more_gets_what_it_would_have_got(me
     """It ended in round 1, before its first checkpoint, and joining goes another way now."""
     own = people(method)
     public = PUBLIC if method.requires().public != "nothing" else None
-    grid = FakeGrid(
-        [host(p, tmp_path, public=lambda seed: potluck.federation.admission.published(PUBLIC)) for p in own]
-    )
+    grid = FakeGrid([client_of(p, tmp_path, public=lambda seed: shared(PUBLIC)) for p in own])
     names = [p.name for p in own]
     del grid.since[100]
-    served(grid, method, names, public=public, wait=0.1).run(1)
+    served(grid, method, names, public=public, join_timeout=0.1).run(1)
     grid.since[100] = "late"
     agree(served(grid, method, names, public=public).run(2).rows(), alone(method).rows(), 1e-12)
 
@@ -378,12 +378,12 @@ def test_a_latecomer_that_does_not_fit_leaves_no_trace(tmp_path):
     method = FedAvg()
     own = people(method)
     own[0] = potluck.Participant("p0", mlp, made_data(20, 0), plan=PLAN, labels=range(3), test=TEST)
-    grid = FakeGrid([host(p, tmp_path) for p in own])
+    grid = FakeGrid([client_of(p, tmp_path) for p in own])
     del grid.since[100]
-    federation = served(grid, method, [p.name for p in own], wait=0.1)
+    federation = served(grid, method, [p.name for p in own], join_timeout=0.1)
     federation.run(1)
     grid.since[100] = "late"
-    federation.engine._post.meet(lambda: federation.engine._post.here("p0"), 5)
+    federation.engine.gateway.wait_until(lambda: federation.engine.gateway.is_connected("p0"), 5)
     rows = federation.run(1).rows()[3:]
     missing = "0.weight is missing; expected float64 of shape (4, 1, 3, 3)."
     assert rows[0]["refused"] == f"p0's model differs from p1's: {missing}"
@@ -393,13 +393,13 @@ def test_a_latecomer_that_does_not_fit_leaves_no_trace(tmp_path):
 
 def test_a_method_that_settles_everything_at_joining_goes_on_without_latecomers(tmp_path):
     own = people(DraftFed())
-    hosts = [host(p, tmp_path, public=lambda seed: potluck.federation.admission.published(PUBLIC)) for p in own]
-    grid = FakeGrid(hosts)
+    clients = [client_of(p, tmp_path, public=lambda seed: shared(PUBLIC)) for p in own]
+    grid = FakeGrid(clients)
     del grid.since[102]
-    federation = served(grid, DraftFed(samples=20), [p.name for p in own], public=PUBLIC, wait=0.1)
+    federation = served(grid, DraftFed(samples=20), [p.name for p in own], public=PUBLIC, join_timeout=0.1)
     federation.run(1)
     grid.since[102] = "late"
-    federation.engine._post.meet(lambda: federation.engine._post.here("p2"), 5)
+    federation.engine.gateway.wait_until(lambda: federation.engine.gateway.is_connected("p2"), 5)
     rows = [row for row in federation.run(1).rows() if row["round"] == 2]
     assert [row["took_part"] for row in rows] == [True, True, False]
 
@@ -407,12 +407,10 @@ def test_a_method_that_settles_everything_at_joining_goes_on_without_latecomers(
 def test_public_data_are_sent_once_and_counted(tmp_path):
     method = CoFED(update_batch_size=16)
     own = people(method)
-    grid = FakeGrid([host(p, tmp_path) for p in own])  # nobody has a copy
+    grid = FakeGrid([client_of(p, tmp_path) for p in own])  # nobody has a copy
     federation = served(grid, method, [p.name for p in own], public=PUBLIC)
     rows = federation.run(2).rows()
-    size = engine.Payload.from_bytes(
-        potluck.flower.public_data.to_payload(potluck.federation.admission.published(PUBLIC)).to_bytes()
-    ).size
+    size = to_payload(shared(PUBLIC)).size
     local = alone(method).rows()
     assert [row["bytes_down"] for row in rows[:4]] == [row["bytes_down"] + size for row in local[:4]]
     assert [row["bytes_down"] for row in rows[4:]] == [row["bytes_down"] for row in local[4:]]
@@ -432,57 +430,59 @@ def test_the_run_folder_is_that_of_a_simulation(tmp_path):
 
 def keyed(tmp_path, keys, known):
     """Nodes with these keys, at a server that knows those."""
-    grid = FakeGrid([host(p, tmp_path) for p in people(FedAvg())])
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
     nodes = [
         SimpleNamespace(node_id=node, last_activated_at="first", public_key=key)
-        for node, key in zip(grid.hosts, keys, strict=True)
+        for node, key in zip(grid.clients, keys, strict=True)
     ]
     grid.get_nodes = lambda: nodes
-    told = []
-    office = post.Post(grid, list(known), invitation(FedAvg()), keys=known, tell=told.append)
-    office.meet(lambda: len(office.guests) == 3, 0.2)
-    return office, grid, told
+    reported = []
+    gateway = Gateway(grid, list(known), invitation(FedAvg()), keys=known, report=reported.append)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 0.2)
+    return gateway, grid, reported
 
 
 def test_a_name_belongs_to_a_key(tmp_path):
-    office, _, told = keyed(tmp_path, [b"0", b"2", b"1"], {"p0": b"0", "p1": b"1", "p2": b"2"})
-    assert set(office.guests) == {"p0"}
-    assert "p2 sent what cannot be read: it calls itself 'p1'" in told
+    gateway, _, reported = keyed(tmp_path, [b"0", b"2", b"1"], {"p0": b"0", "p1": b"1", "p2": b"2"})
+    assert set(gateway.connections) == {"p0"}
+    assert "p2 sent what cannot be read: it calls itself 'p1'" in reported
 
 
 def test_a_node_with_an_unknown_key_is_not_asked_for_anything(tmp_path):
-    office, grid, told = keyed(tmp_path, [b"0", b"1", b"new"], {"p0": b"0", "p1": b"1", "p2": b"2"})
-    assert set(office.guests) == {"p0", "p1"}
+    gateway, grid, reported = keyed(tmp_path, [b"0", b"1", b"new"], {"p0": b"0", "p1": b"1", "p2": b"2"})
+    assert set(gateway.connections) == {"p0", "p1"}
     assert all(node != 102 for node, _ in grid.pushed)
-    assert any("has a key that no participant in the file has" in line for line in told)
+    assert any("has a key that no participant in the file has" in line for line in reported)
 
 
 def test_without_keys_nobody_takes_a_name_that_is_taken(tmp_path):
     own = people(FedAvg())
-    grid = FakeGrid([host(own[0], tmp_path), host(people(FedAvg())[0], tmp_path / "other")])
-    told = []
-    office = post.Post(grid, ["p0"], invitation(FedAvg()), tell=told.append)
-    office.meet(lambda: False, 0.2)
-    assert office.guests["p0"].node == 100
-    assert any("another node does so too" in line for line in told)
+    grid = FakeGrid([client_of(own[0], tmp_path), client_of(people(FedAvg())[0], tmp_path / "other")])
+    reported = []
+    gateway = Gateway(grid, ["p0"], invitation(FedAvg()), report=reported.append)
+    gateway.wait_until(lambda: False, 0.2)
+    assert gateway.connections["p0"].node == 100
+    assert any("another node does so too" in line for line in reported)
 
 
 def test_a_node_that_came_back_too_soon_is_let_in_when_the_old_one_is_gone(tmp_path):
     """Killed and started again without a key it has another number, and the old node is believed to be there still."""
     own = people(FedAvg())
-    grid = FakeGrid([host(own[0], tmp_path), host(people(FedAvg())[0], tmp_path), host(own[1], tmp_path)])
+    grid = FakeGrid(
+        [client_of(own[0], tmp_path), client_of(people(FedAvg())[0], tmp_path), client_of(own[1], tmp_path)]
+    )
     del grid.since[101]
-    told = []
-    office = post.Post(grid, ["p0", "p1"], invitation(FedAvg()), tell=told.append)
-    office.meet(lambda: len(office.guests) == 2, 5)
+    reported = []
+    gateway = Gateway(grid, ["p0", "p1"], invitation(FedAvg()), report=reported.append)
+    gateway.wait_until(lambda: len(gateway.connections) == 2, 5)
     grid.since[101] = "again"
-    office.meet(lambda: False, 0.1)
-    assert office.guests["p0"].node == 100
+    gateway.wait_until(lambda: False, 0.1)
+    assert gateway.connections["p0"].node == 100
     assert [head["kind"] for node, head in grid.pushed if node == 101] == ["invitation"]  # it is not asked all the time
     del grid.since[102]  # that another one goes makes no difference
-    office.meet(lambda: False, 0.1)
-    assert office.guests["p0"].node == 100
+    gateway.wait_until(lambda: False, 0.1)
+    assert gateway.connections["p0"].node == 100
     del grid.since[100]
-    office.meet(lambda: office.guests["p0"].node == 101, 5)
-    assert office.here("p0")
-    assert told[-1] == "p0 is back"
+    gateway.wait_until(lambda: gateway.connections["p0"].node == 101, 5)
+    assert gateway.is_connected("p0")
+    assert reported[-1] == "p0 is back"

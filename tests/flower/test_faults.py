@@ -48,39 +48,39 @@ def test_a_participant_killed_in_the_middle_of_a_round_and_started_again_continu
         site.join("p1")
         site.wait("serve", "p0", "p1", "p2")
     agree(site.rows(), site.serial(), 1e-12)
-    assert "You have agreed to this before" in site.told("p1")
-    assert "p1 is back" in site.told("serve")
+    assert "You have agreed to this before" in site.said("p1")
+    assert "p1 is back" in site.said("serve")
 
 
-def test_a_round_ends_at_its_deadline_and_a_late_answer_is_ignored(tmp_path):
-    marks, site = layerwise(tmp_path, rounds=3, deadline=25, minimum=2)
+def test_a_round_ends_at_its_timeout_and_a_late_answer_is_ignored(tmp_path):
+    marks, site = layerwise(tmp_path, rounds=3, answer_timeout=25, min_participants=2)
     (marks / "hold").touch()
     with site:
         site.serve()
         site.join("p0", "p1", "p2")
-        site.until(lambda: "round 1 of 3" in site.told("serve"), "round 1 to end")
+        site.until(lambda: "round 1 of 3" in site.said("serve"), "round 1 to end")
         (marks / "hold").unlink()
         site.wait("serve", "p0", "p1", "p2")
     first, second = site.rows()[1], site.rows()[4]
     assert first["refused"] == "no answer within 25 s"
     assert first["accuracy"] is None
-    assert "goes on without p1: no answer within 25 s" in site.told("serve")
-    assert "p1 answered late; its answer is ignored" in site.told("serve")
+    assert "goes on without p1: no answer within 25 s" in site.said("serve")
+    assert "p1 answered late; its answer is ignored" in site.said("serve")
     assert second["took_part"]
     assert second["refused"] is None
     assert [row["refused"] for row in site.rows() if row["participant"] != "p1"] == [None] * 6
 
 
-def test_a_participant_that_raises_is_left_out_and_tells_nothing_private(tmp_path):
-    marks, site = layerwise(tmp_path, rounds=1, minimum=2)
+def test_a_participant_that_raises_is_left_out_and_says_nothing_private(tmp_path):
+    marks, site = layerwise(tmp_path, rounds=1, min_participants=2)
     (marks / "raise").touch()
     with site:
         site.serve()
         site.join("p0", "p1", "p2")
         site.wait("serve", "p0", "p1", "p2")
     assert [row["refused"] for row in site.rows()] == [None, "it failed there with RuntimeError", None]
-    assert "a secret of the participant's" in site.told("p1")
-    everything = site.told("serve") + "".join(
+    assert "a secret of the participant's" in site.said("p1")
+    everything = site.said("serve") + "".join(
         path.read_text(errors="replace") for path in (tmp_path / "run").rglob("*.log")
     )
     assert "a secret of the participant's" not in everything
@@ -91,13 +91,13 @@ def test_the_server_killed_and_started_again_goes_on_to_the_same_result(tmp_path
     with site:
         site.serve()
         site.join("p0", "p1")
-        site.until(lambda: "round 1 of 3" in site.told("serve"), "round 1 to end")
-        site.until(lambda: site.told("p0").count("round 2: the server asks for step 0"), "round 2 to begin")
+        site.until(lambda: "round 1 of 3" in site.said("serve"), "round 1 to end")
+        site.until(lambda: site.said("p0").count("round 2: the server asks for step 0"), "round 2 to begin")
         site.kill("serve")
         site.serve("--resume")
         site.wait("serve", "p0", "p1")
     agree(site.rows(), site.serial(), 1e-12)
-    assert "already holds a run" not in site.told("serve")
+    assert "already holds a run" not in site.said("serve")
 
 
 def test_a_server_app_that_ends_alone_is_noticed(tmp_path):
@@ -105,28 +105,28 @@ def test_a_server_app_that_ends_alone_is_noticed(tmp_path):
     with site:
         site.serve()
         site.join("p0", "p1")
-        site.until(lambda: "round 1 of 2" in site.told("serve"), "round 1 to end")
+        site.until(lambda: "round 1 of 2" in site.said("serve"), "round 1 to end")
         marks = (b"flwr-serverapp", str(tmp_path).encode())
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 if marks[0] in path.read_bytes() and marks[1] in path.with_name("environ").read_bytes():
                     os.kill(int(path.parent.name), signal.SIGKILL)
         site.wait("serve", code=2)
-        assert "go on with --resume" in " ".join(site.told("serve").split())
+        assert "go on with --resume" in " ".join(site.said("serve").split())
         site.serve("--resume")
         site.wait("serve", "p0", "p1")
     agree(site.rows(), site.serial(), 1e-12)
 
 
 def test_a_participant_that_joins_late_takes_part_from_then_on(tmp_path):
-    marks, site = layerwise(tmp_path, rounds=3, wait=40, minimum=2)
+    marks, site = layerwise(tmp_path, rounds=3, join_timeout=40, min_participants=2)
     (marks / "hold").touch()
     with site:
         site.serve()
         site.join("p0", "p1")  # p1 is held, so that round 1 lasts until p2 has come
         site.until(at_work(marks), "round 1 to begin")
         site.join("p2")
-        site.until(lambda: "p2 is here" in site.told("serve"), "p2 to come")
+        site.until(lambda: "p2 is here" in site.said("serve"), "p2 to come")
         (marks / "hold").unlink()
         site.wait("serve", "p0", "p1", "p2")
     took_part = [row["took_part"] for row in site.rows() if row["participant"] == "p2"]
@@ -138,12 +138,12 @@ def test_a_participant_that_joins_late_takes_part_from_then_on(tmp_path):
 
 
 def test_too_few_participants_fail_clearly(tmp_path):
-    site = Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN}, wait=20)
+    site = Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN}, join_timeout=20)
     with site:
         site.serve()
         site.join("p0")
         site.wait("serve", code=2)
-    assert "1 participants are here (p0); a round needs 2" in site.told("serve")
+    assert "1 participants are here (p0); a round needs 2" in site.said("serve")
 
 
 def test_ctrl_c_ends_both_sides_and_leaves_nothing_running(tmp_path):
@@ -157,8 +157,8 @@ def test_ctrl_c_ends_both_sides_and_leaves_nothing_running(tmp_path):
             site.running[name].send_signal(signal.SIGINT)
         site.wait("p1", "serve", "p0", "p2", code=130)
         assert site.left() == []
-        assert "Participants wait; go on with" in site.told("serve")
-        assert "the same command goes on" in site.told("p1")
+        assert "Participants wait; go on with" in site.said("serve")
+        assert "the same command goes on" in site.said("p1")
         (marks / "hold").unlink()
         site.serve("--resume")
         site.join("p0", "p1", "p2")

@@ -32,10 +32,10 @@ def test_cofed_with_different_kinds_of_models_is_the_serial_engines(tmp_path):
     models = {"p0": CNN, "p1": f'"{THINGS}:mlp"', "p2": '"sklearn.tree:DecisionTreeClassifier"'}
     site = Site(tmp_path, '{ name = "CoFED", update_batch_size = 16 }', models, rounds=1, public=PUBLIC)
     plays(site)
-    told = site.told("p2")
-    assert "for each public sample the label that its model gives it, or none (votes)" in told
-    assert "Your data, your model's code and your plan stay here, and so do its weights." in told
-    assert told.index("Your machine will send") < told.index("sent ")
+    said = site.said("p2")
+    assert "for each public sample the label that its model gives it, or none (votes)" in said
+    assert "Your data, your model's code and your plan stay here, and so do its weights." in said
+    assert said.index("Your machine will send") < said.index("sent ")
 
 
 DEEP = {f"p{i}": f'{{ name = "{THINGS}:deep_cnn", blocks = {1 + i % 2} }}' for i in range(3)}

@@ -1,4 +1,4 @@
-"""What the public door lets through, and which app a node runs."""
+"""What the public port lets through, and which app a node runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from flwr.cli.build import build_fab_from_disk
 
-from potluck.flower.port_filter import Doors
+from potluck.flower.port_filter import PortFilter
 from potluck.flower.processes import HERE, OTHER_APPS, environment, only_our_app
 from potluck.flower.verified_clientapp import APP, check
 
 
-def ask(path, port=8443, length=b"10", opened=Path(__file__)):
+def ask(path, port=8443, length=b"10", ready=Path(__file__)):
     """The status that a request gets."""
     seen = []
 
@@ -30,20 +30,20 @@ def ask(path, port=8443, length=b"10", opened=Path(__file__)):
 
     headers = [] if length is None else [(b"content-length", length)]
     scope = {"type": "http", "path": path, "server": ("127.0.0.1", port), "client": ("x", 1), "headers": headers}
-    asyncio.run(Doors(app, 8443, 100, opened)(scope, None, send))
+    asyncio.run(PortFilter(app, 8443, 100, ready)(scope, None, send))
     return seen[0]["status"]
 
 
-def test_only_nodes_may_ask_at_the_public_door():
+def test_only_nodes_may_ask_at_the_public_port():
     assert ask("/v1/fleet/pull-messages") == 200
     for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/get-nodes", "/docs", "/"):
         assert ask(path) == 403
-        assert ask(path, port=9000) == 200  # the door on this machine
+        assert ask(path, port=9000) == 200  # the port on this machine
 
 
 def test_nodes_are_asked_to_come_back_until_the_keys_are_registered(tmp_path):
-    assert ask("/v1/fleet/activate-node", opened=tmp_path / "opened") == 503
-    assert ask("/v1/control/register-node", port=9000, opened=tmp_path / "opened") == 200
+    assert ask("/v1/fleet/activate-node", ready=tmp_path / "ready") == 503
+    assert ask("/v1/control/register-node", port=9000, ready=tmp_path / "ready") == 200
 
 
 @pytest.mark.parametrize("length", [b"101", b"99999999999", None, b"-1"])
@@ -157,7 +157,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 def test_a_node_reads_nothing_of_a_bundle():
     """Flower's node looks for settings in it before anything is checked; the function must be there to be replaced."""
-    program = [sys.executable, "-c", NODE, str(HERE / "supernode.py")]
+    program = [sys.executable, "-c", NODE, str(HERE / "verified_supernode.py")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert done.stdout == "{}\n", done.stderr
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from potluck.core.errors import PotluckError
-from potluck.flower import superlink as link
+from potluck.flower import superlink
 from potluck.flower.config import FederationFile
+from potluck.flower.progress import ProgressLog
 
 FOLLOWER = """
 import sys, time
@@ -39,12 +38,10 @@ def test_a_process_ends_with_the_one_it_needs():
 
 @pytest.fixture
 def followed(tmp_path, monkeypatch):
-    """A link whose run goes on until Flower says otherwise."""
-    monkeypatch.setattr(link, "WATCH", 0.0)
+    """A SuperLink whose run goes on until Flower says otherwise."""
+    monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
     file = FederationFile(rounds=1, method="FedAvg", participants=[{"name": "p0"}])
-    made = link.Link(tmp_path / "federation.toml", file, tmp_path / "run", False)
-    made._program = SimpleNamespace(ended=None)
-    return made
+    return superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
 
 
 def says(monkeypatch, *statuses):
@@ -58,7 +55,7 @@ def says(monkeypatch, *statuses):
             raise status
         return {"success": True, "runs": [{"status": status() if callable(status) else status}]}
 
-    monkeypatch.setattr(link, "flwr", flwr)
+    monkeypatch.setattr(superlink, "flwr", flwr)
     return left
 
 
@@ -70,9 +67,9 @@ def test_a_run_whose_process_ended_alone_is_not_waited_for(followed, monkeypatch
 
 
 @pytest.mark.parametrize("error", ["", "too few"])
-def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followed, monkeypatch):
+def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followed, tmp_path, monkeypatch):
     def finish():
-        followed._told.with_suffix(".end").write_text(json.dumps({"error": error}))
+        ProgressLog(tmp_path / "run" / "flower" / "progress.log").finish(error)
         return "finished:completed"
 
     says(monkeypatch, "running", finish)

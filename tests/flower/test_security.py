@@ -27,10 +27,10 @@ def guarded(tmp_path, **settings):
     make_keys(keys, ["p0", "p1", "stranger"], ["localhost", "127.0.0.1"], 1)
     make_keys(tmp_path / "other", ["p0"], ["localhost", "127.0.0.1"], 1)
     tls = f'[tls]\ncertificate = "{keys}/server.pem"\nkey = "{keys}/server.key"\nauthority = "{keys}/ca.crt"'
-    seats = {name: f'key = "{keys}/{name}.pub"' for name in ("p0", "p1")}
+    entries = {name: f'key = "{keys}/{name}.pub"' for name in ("p0", "p1")}
     own = f'root_certificates = "{keys}/ca.crt"\nkey = "{keys}/NAME"'
     models = settings.pop("models", {"p0": MLP, "p1": MLP})
-    return Site(tmp_path, '"FedAvg"', models, extra=tls, seats=seats, own=own, **settings)
+    return Site(tmp_path, '"FedAvg"', models, extra=tls, entries=entries, own=own, **settings)
 
 
 def test_tls_and_keys(tmp_path):
@@ -39,29 +39,29 @@ def test_tls_and_keys(tmp_path):
     keys = tmp_path / "keys"
     with site:
         site.serve()
-        site.until(lambda: "waiting for p0, p1" in site.told("serve"), "the server to wait")
+        site.until(lambda: "waiting for p0, p1" in site.said("serve"), "the server to wait")
         superlink = tmp_path / "run" / "flower" / "superlink.log"
 
         # A certificate of an authority that p0 does not know; and the right one, for another address.
         site.join("p0", options=("--root-certificates", str(tmp_path / "other" / "ca.crt")))
         site.wait("p0", code=2)
-        assert "certificate verify failed: unable to get local issuer certificate" in site.told("p0")
+        assert "certificate verify failed: unable to get local issuer certificate" in site.said("p0")
         (tmp_path / "p0.log").unlink()
         site.join("p0", server=f"127.0.0.2:{site.port}")
         site.wait("p0", code=2)
-        assert "certificate is not valid for '127.0.0.2'" in site.told("p0")
+        assert "certificate is not valid for '127.0.0.2'" in site.said("p0")
         (tmp_path / "p0.log").unlink()
 
         # A key that is not registered: the reason is in both logs.
         site.join("p0", options=("--key", str(keys / "stranger")))
         site.wait("p0", code=2)
-        assert "did not let this machine in" in site.told("p0")
+        assert "did not let this machine in" in site.said("p0")
         assert "No SuperNode found with the given public key" in superlink.read_text()
 
         # Whoever has p1's key cannot be p0.
         site.join("p0", options=("--key", str(keys / "p1")))
         site.until(
-            lambda: "p1 sent what cannot be read: it calls itself 'p0'" in site.told("serve"), "p0 to be refused"
+            lambda: "p1 sent what cannot be read: it calls itself 'p0'" in site.said("serve"), "p0 to be refused"
         )
         site.end("p0")
 
@@ -75,7 +75,7 @@ def test_tls_and_keys(tmp_path):
         assert "only nodes may ask here" in superlink.read_text()
 
         site.join("p0", "p1")
-        site.until(lambda: "p0 is here" in site.told("serve"), "p0 to come")
+        site.until(lambda: "p0 is here" in site.said("serve"), "p0 to come")
         quiet = [line for line in _environments(tmp_path) if "FLWR_TELEMETRY_ENABLED=0" not in line]
         assert quiet == []
         site.wait("serve", "p0", "p1")
@@ -106,8 +106,8 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
         site.join("p1")
         site.wait("serve", "p0", "p1")
     agree(site.rows(), site.serial(), 1e-12)
-    assert "p1 is back" in site.told("serve")
-    assert "trying again" in site.told("p1")
+    assert "p1 is back" in site.said("serve")
+    assert "trying again" in site.said("p1")
 
 
 def _processes() -> list[tuple[int, str]]:

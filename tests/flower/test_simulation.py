@@ -22,7 +22,7 @@ def test_flowers_simulation_is_the_serial_engines(tmp_path):
     public = f'{{ source = "{THINGS}:public" }}'
     models = {"p0": f'"{THINGS}:cnn"', "p1": f'"{THINGS}:mlp"'}
     site = Site(tmp_path, '{ name = "CoFED", update_batch_size = 16 }', models, rounds=2, public=public)
-    port, told = free_port(), tmp_path / "told.log"
+    port, progress = free_port(), tmp_path / "progress.log"
     settings = environment(tmp_path / "flower", PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
     (tmp_path / "flower").mkdir()
     (tmp_path / "flower" / "config.toml").write_text(
@@ -33,12 +33,12 @@ def test_flowers_simulation_is_the_serial_engines(tmp_path):
     program = Program(command, settings, tmp_path / "superlink.log")
     try:
         wait_for_port(port, program)
-        names = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "told": told}
+        names = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": progress}
         names["state"] = tmp_path / "states"
         config = " ".join(f"{name}={json.dumps(str(value))}" for name, value in names.items())
         nodes = "num-supernodes=2 client-resources-num-cpus=1"
         flwr(settings, "run", str(APP), "sim", "--run-config", config, "--federation-config", nodes)
-        until, end = time.monotonic() + LONG, told.with_suffix(".end")
+        until, end = time.monotonic() + LONG, progress.with_suffix(".end")
         while not end.exists():
             assert time.monotonic() < until, program.tail(60)
             assert program.ended is None, program.tail(60)

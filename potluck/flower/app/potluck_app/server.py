@@ -8,7 +8,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Plays the federation in the file that the run's configuration names."""
+    """Runs the federation in the file that the run's configuration names."""
     from potluck.flower.server_app import serve
 
     serve(grid, context.run_config)
