@@ -1,4 +1,4 @@
-"""The commands, and what they have in common: one console, and mistakes told plainly instead of tracebacks."""
+"""The commands, and what they have in common: one console, and error messages instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from potluck.core.errors import PotluckError
 
 
 class Plainly(TyperGroup):
-    """A traceback is for bugs: what a user can mend is said in words."""
+    """Prints the errors that a user can correct as one line; tracebacks are for bugs."""
 
     # typer 0.26 and newer bring click inside: no name of that type is right for all versions.
     def invoke(self, ctx: Any) -> Any:

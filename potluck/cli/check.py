@@ -37,9 +37,9 @@ class Traffic:
 def check(file: File, change: Change = None) -> None:
     """Say which methods fit the federation in FILE, why the others do not, and how much would travel.
 
-    FILE is a run file; `potluck new` writes one to start from. Every method is
-    rehearsed: all of it happens but the training. The exit code is 1 if the
-    file's own method does not fit.
+    FILE is a run file; `potluck new` writes one to start from. Every method
+    does a dry run: all of it happens but the training. The exit code is 1 if
+    the file's own method does not fit.
     """
     recipe, console = read(file, change or []), messages()
     with waiting("dividing the data, building the models", console):
@@ -47,7 +47,7 @@ def check(file: File, change: Change = None) -> None:
     fits: dict[str, Traffic] = {}
     misfits: dict[str, tuple[str, ...]] = {}
     with warnings_on(console), progress(console) as bar:
-        for name, kind in bar.track(_methods(recipe).items(), description="rehearsing"):
+        for name, kind in bar.track(_methods(recipe).items(), description="dry runs"):
             try:
                 fits[name] = rehearse(builder, recipe.build_method() if name == recipe.method.name else kind())
             except PotluckError as error:
@@ -97,7 +97,7 @@ def show(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str,
             shown.add_row(starred(name), *traffic.readable())
         console.print(f"[bold]What fits,[/] and what would travel between {count} participants and the server:")
         console.print(shown)
-        console.print("Counted in a dry-run with untrained models; what depends on what is learned will differ.\n")
+        console.print("Counted in a dry run with untrained models; what depends on what is learned will differ.\n")
     if misfits:
         console.print("[bold]What does not fit,[/] and why:\n")
     for why in dict.fromkeys(misfits.values()):

@@ -1,4 +1,4 @@
-"""``potluck demo``: strangers at one table, in under a minute."""
+"""``potluck demo``: what participants with different models reach alone and together, in under a minute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where the picture and the page go.")] = Path("demo"),
-    seeds: Annotated[int, typer.Option(min=1, help="How often it is played, each time with other draws.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds it is run with.")] = 5,
 ) -> None:
     """Show what each reaches alone and together, on real data, with models of many kinds."""
     from potluck.demo.play import run_demo

@@ -1,4 +1,4 @@
-"""``potluck run``: a federation from a file, kept in a folder."""
+"""``potluck run``: a federation from a file, stored in a run folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
 ) -> None:
-    """Run the federation in FILE and keep everything about it in a folder.
+    """Run the federation in FILE and store everything about it in a folder.
 
     FILE is a run file; `potluck new` writes one to start from. Options replace
     what it says. A run that was stopped goes on with the same options and
@@ -106,7 +106,7 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SettingsError(f"The run cannot be kept in {folder}: {error.strerror}.") from error
+        raise SettingsError(f"The run cannot be stored in {folder}: {error.strerror}.") from error
     now = 0
     with progress(console) as bar:
         task = bar.add_task("rounds", total=recipe.rounds)

@@ -1,8 +1,8 @@
-"""A small zoo: models to bring when one has none of one's own.
+"""Models for participants that have none of their own.
 
 A builder takes ``input_shape`` and ``classes``, and settings of its own. Every step of these networks is a module, so
-that methods can name inner layers and run a part; none works in place, so that engines can stack them. One is no
-network: an additive model, which is fitted.
+that methods can name inner layers and run a part; none works in place, so that engines can stack them. One is an
+estimator: an additive model.
 """
 
 from __future__ import annotations
@@ -59,10 +59,14 @@ INPUT_SHAPE, CLASSES = (3, 32, 32), 10
 
 
 def build(model: str | Callable[..., Any], input_shape: tuple[int, ...], classes: int, **settings: Any) -> Any:
-    """A model from a callable, by its name in the zoo or as ``"package.module:callable"``, or itself.
+    """Builds a model.
 
-    The input shape and the number of classes go to whoever takes them, so a scikit-learn class can be named, too.
-    Wrong settings are told by their name.
+    Args:
+        model: a callable, or its name: one of ``MODELS`` or ``"package.module:callable"``. A scikit-learn class can be
+            named, too.
+        input_shape: the shape of one input; passed on to a callable that takes it.
+        classes: how many classes; passed on to a callable that takes it.
+        settings: further arguments of the callable; a wrong one is an error with its name.
     """
     name, builder = (model, MODELS[model]) if isinstance(model, str) else (_function(model).__name__, model)
     taken = inspect.signature(builder).parameters
@@ -71,7 +75,7 @@ def build(model: str | Callable[..., Any], input_shape: tuple[int, ...], classes
 
 
 def describe() -> list[dict[str, Any]]:
-    """The zoo's own models: name, family, number of parameters (None where drawn at random or fitted), what it is."""
+    """The built-in models: name, family, number of parameters (None where drawn at random or fitted), what it is."""
     return [
         {"name": name, "family": _family(builder), "parameters": _parameters(builder), "about": _about(builder)}
         for name, builder in _OWN.items()

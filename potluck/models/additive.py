@@ -1,6 +1,6 @@
-"""Generalized additive models: one smooth curve for each column, added up. CoFED section 5.7 brings them.
+"""Generalized additive models: one smooth curve for each column, added up. CoFED section 5.7 uses them.
 
-The curves are fitted by pygam, whose LogisticGAM tells two classes apart. What is added here: more classes, weights,
+The curves are fitted by pygam, whose LogisticGAM separates two classes. What is added here: more classes, weights,
 columns of few values, and data so few that pygam by itself fails on them.
 """
 
@@ -29,6 +29,12 @@ def additive(classes: int, splines: int = 10, lam: float = 0.6, ridge: float = 0
     """A generalized additive model, one of the classifiers of CoFED section 5.7; needs the extra `gam`.
 
     It finds the classes in the data itself, so their number is not used.
+
+    Args:
+        classes: ignored.
+        splines: as in ``AdditiveClassifier``; by default 10.
+        lam: as in ``AdditiveClassifier``; by default 0.6.
+        ridge: as in ``AdditiveClassifier``; by default 0.1.
     """
     _check(splines, lam, ridge)
     _pygam()
@@ -39,13 +45,14 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The logit of a class is a sum of curves, one for each column. More than two classes: each against the rest.
 
     Args:
-        splines: of how many parts a curve is put together, at most. Where samples are few, the curves share as many
-            parts as there are samples, down to two for each: a straight line. Columns of fewer values have fewer
-            parts, those of two values just a step, constant ones nothing.
-        lam: the penalty on the roughness of curves, and on the size of steps.
-        ridge: the penalty on the size of curves. Without one, a fit to few samples that can be told apart has no end.
+        splines: how many splines a curve is made of, at most; by default 10. Where samples are few, the curves share as
+            many splines as there are samples, down to two for each: a straight line. Columns of fewer values have fewer
+            splines, those of two values only a step, constant ones nothing.
+        lam: the penalty on the roughness of curves, and on the size of steps; by default 0.6.
+        ridge: the penalty on the size of curves; by default 0.1. Without one, a fit to few samples that can be
+            separated does not converge.
 
-    Fitted, it holds arrays only: a run folder can keep it.
+    Fitted, it holds arrays only: a checkpoint can store it.
     """
 
     def __init__(self, splines: int = 10, lam: float = 0.6, ridge: float = 0.1) -> None:
@@ -54,7 +61,7 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.ridge = ridge
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdditiveClassifier:  # noqa: N803
-        """Fits the curves. A sample of weight 0 is as good as absent."""
+        """Fits the curves. A sample of weight 0 counts as absent."""
         _check(self.splines, self.lam, self.ridge)
         x, labels = check_X_y(X, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -90,15 +97,15 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[said])
 
     def _fit_one(self, rows: Rows, y: NDArray[np.bool_], weight: Rows) -> Rows:
-        """The coefficients that tell one class from the rest.
+        """The coefficients that separate one class from the rest.
 
-        pygam cuts the solution short where there are fewer rows than coefficients. Rows said several times, each time
-        at a part of their weight, are the same problem, and enough of them.
+        pygam truncates the solution where there are fewer rows than coefficients. Rows that are repeated, each with a
+        part of its weight, are the same problem, with enough rows.
         """
         terms = self._terms()
         times = -(-terms.n_coefs // len(rows))
         gam = _pygam().LogisticGAM(terms, fit_intercept=False, callbacks=[])
-        gam.coef_ = np.zeros(terms.n_coefs)  # pygam's own start lies far out where samples are few
+        gam.coef_ = np.zeros(terms.n_coefs)  # pygam's own initial values are far off where samples are few
         with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             gam.fit(np.tile(rows, (times, 1)), np.tile(y, times), weights=np.tile(weight / times, times))
@@ -107,21 +114,21 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(gam.coef_)
 
     def _sizes(self, x: Rows) -> NDArray[np.int64]:
-        """How many coefficients each column has: 0 if it is constant, 1 for a step, else one for each part."""
+        """How many coefficients each column has: 0 if it is constant, 1 for a step, else one for each spline."""
         values = np.array([len(np.unique(column)) for column in x.T])
         left = len(x) - 1 - np.sum(values == 2)  # the intercept and steps take one each
         share = max(2, min(self.splines, left // max(1, np.sum(values > 2))))
         return np.where(values > 2, np.minimum(values, share), values - 1)
 
     def _terms(self) -> Any:
-        """The curves and the intercept in pygam's words; all columns run from 0 to 1."""
+        """The curves and the intercept as pygam's terms; all columns run from 0 to 1."""
         pygam, penalties = _pygam(), {"penalties": ["derivative", "l2"], "lam": [self.lam, self.ridge]}
         terms = []
         for column, size in enumerate(self.sizes_.tolist()):
             if size == 1:
                 terms.append(pygam.l(column, lam=self.lam))
             elif size > 1:
-                order = min(3, size - 1)  # cubic, where there are enough parts
+                order = min(3, size - 1)  # cubic, where there are enough splines
                 terms.append(pygam.s(column, n_splines=size, spline_order=order, edge_knots=[0, 1], **penalties))
         return pygam.terms.TermList(*terms, pygam.intercept)
 

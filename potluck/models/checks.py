@@ -1,4 +1,4 @@
-"""What the builders check before they build; errors say what was given and what was expected."""
+"""Checks of the builders' arguments; errors name the value and what was expected."""
 
 from __future__ import annotations
 

@@ -28,7 +28,13 @@ TABLE_1 = {
 
 
 def cnn(input_shape: Sequence[int], classes: int, channels: Sequence[int] = (24, 40)) -> nn.Module:
-    """A small CNN: 3×3 convolution, ReLU and 2×2 max-pooling for each layer, then one linear layer."""
+    """A small CNN: 3×3 convolution, ReLU and 2×2 max-pooling for each layer, then one linear layer.
+
+    Args:
+        input_shape: channels, height and width of an image.
+        classes: how many logits it puts out.
+        channels: the channels of each convolution; by default those of the first network in CoFED's Table 1.
+    """
     before, height, width = image_shape("cnn", input_shape)
     if not channels:
         raise SettingsError("channels is empty; expected a number of channels for at least one convolution.")
@@ -45,14 +51,23 @@ def cnn(input_shape: Sequence[int], classes: int, channels: Sequence[int] = (24,
 
 
 def cofed_cnn(number: int, input_shape: Sequence[int], classes: int) -> nn.Module:
-    """One of the ten CNNs that CoFED shows (Table 1), by its number there."""
+    """One of the ten CNNs in CoFED's Table 1.
+
+    Args:
+        number: its number there, from 1 to 10.
+        input_shape: channels, height and width of an image.
+        classes: how many logits it puts out.
+    """
     return cnn(input_shape, classes, channels=TABLE_1[one_of("number", number, TABLE_1)])
 
 
 def random_cnn(input_shape: Sequence[int], classes: int, seed: int | None = None) -> nn.Module:
     """A CNN as CoFED draws them (section 5.1): 2 or 3 layers, the channels of each from that layer's in Table 1.
 
-    The seed decides the layers, not the weights; without one, torch's own random numbers decide both.
+    Args:
+        input_shape: channels, height and width of an image.
+        classes: how many logits it puts out.
+        seed: decides the layers, not the weights; by default torch's own random numbers decide both.
     """
     source = None if seed is None else generator(seed, "random cnn")
 

@@ -1,4 +1,4 @@
-"""Densely connected networks (Huang et al., 2017), with the names, shapes and first weights PyTorch users know."""
+"""Densely connected networks (Huang et al., 2017); layers' names, shapes and initial weights as in torchvision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DenseNet(nn.Sequential):
 
 
 class DenseLayer(nn.Sequential):
-    """Adds a few channels to those it was given."""
+    """Adds a few channels to those of its input."""
 
     def __init__(self, channels: int, growth: int) -> None:
         inner = 4 * growth
@@ -47,7 +47,12 @@ class DenseLayer(nn.Sequential):
 def densenet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard") -> DenseNet:
     """A DenseNet (Huang et al., 2017), as in DraftFed (section IV) and PerHeFed (appendix A).
 
-    ``stem="small"`` is for small images: a 3×3 convolution that keeps height and width, and no max-pooling.
+    Args:
+        depth: 121, 161, 169 or 201.
+        input_shape: channels, height and width of an image.
+        classes: how many logits it puts out.
+        stem: "standard" (the default), or "small" for small images: a 3×3 convolution that keeps height and width, and
+            no max-pooling.
     """
     width, growth, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
     smallest = 8 if stem == "small" else 29  # what three halvings, after the stem, leave a pixel of

@@ -20,7 +20,14 @@ UNITS = (32, 64, 128, 256, 512, 1024)
 def mlp(
     input_shape: Sequence[int], classes: int, hidden: Sequence[int] = (256, 64), activation: str = "tanh"
 ) -> nn.Module:
-    """A fully connected network; by default MHAT's (section 4.1), 256 and 64 units with tanh."""
+    """A fully connected network; by default MHAT's (section 4.1), 256 and 64 units with tanh.
+
+    Args:
+        input_shape: the shape of one input.
+        classes: how many logits it puts out.
+        hidden: the units of each hidden layer; by default 256 and 64.
+        activation: "tanh" (the default) or "relu".
+    """
     activate = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)]
     widths = (math.prod(input_shape), *sizes("hidden", hidden))
     inner = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activate())]
@@ -30,7 +37,10 @@ def mlp(
 def random_mlp(input_shape: Sequence[int], classes: int, seed: int | None = None) -> nn.Module:
     """A fully connected network as MHAT draws them (section 4.1): 2 or 3 layers of 32 to 1024 units with tanh.
 
-    The seed decides the layers, not the weights; without one, torch's own random numbers decide both.
+    Args:
+        input_shape: the shape of one input.
+        classes: how many logits it puts out.
+        seed: decides the layers, not the weights; by default torch's own random numbers decide both.
     """
     source = None if seed is None else generator(seed, "random mlp")
     layers = int(torch.randint(2, 4, (), generator=source, device="cpu"))

@@ -1,4 +1,4 @@
-"""Residual networks (He et al., 2016), with the names, shapes and first weights that PyTorch users know."""
+"""Residual networks (He et al., 2016); layers' names, shapes and initial weights as in torchvision."""
 
 from __future__ import annotations
 
@@ -70,14 +70,20 @@ DEPTHS: dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]
     101: (Bottleneck, (3, 4, 23, 3)),
     152: (Bottleneck, (3, 8, 36, 3)),
 }
-"""The blocks of each stage. 10, 14, 22 and 26 are FedIN's (section 5.1)."""
+"""The blocks of each group. 10, 14, 22 and 26 are FedIN's (section 5.1)."""
 
 
 def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard", width: int = 64) -> ResNet:
     """A ResNet (He et al., 2016), as in FedIN (section 5.1), DraftFed (section IV) and PerHeFed (appendix A).
 
-    ``stem="small"`` is for small images: a 3×3 convolution that keeps height and width, and no max-pooling.
-    ``width`` is how many filters the first stage has; each further stage has twice as many as the one before.
+    Args:
+        depth: 10, 14, 18, 22, 26, 34, 50, 101 or 152.
+        input_shape: channels, height and width of an image.
+        classes: how many logits it puts out.
+        stem: "standard" (the default), or "small" for small images: a 3×3 convolution that keeps height and width, and
+            no max-pooling.
+        width: how many filters the first group of blocks has; each further group has twice as many as the one before;
+            by default 64.
     """
     block, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
     channels, _, _ = image_shape(f"resnet{depth}", input_shape)
@@ -100,7 +106,7 @@ def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "s
 
 
 def convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps height and width but for its stride."""
+    """A convolution that keeps height and width, divided by its stride."""
     return nn.Conv2d(channels, width, kernel, stride, padding=kernel // 2, bias=False)
 
 

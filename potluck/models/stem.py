@@ -1,4 +1,4 @@
-"""How ResNets and DenseNets begin."""
+"""The first layers of ResNets and DenseNets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reports: what a comparison says (``compared``), shown as tables, pictures and pages."""
+"""Reports: a comparison (``comparison``) as tables, figures and pages."""

@@ -9,9 +9,14 @@ from statistics import fmean, stdev
 
 @dataclass(frozen=True)
 class Compared:
-    """One participant's accuracy (0 to 1) without and with the others: one value of each for every seed.
+    """One participant's accuracy (0 to 1) without and with the others.
 
-    ``brings`` is its kind of model, ``knows`` its label space, both in a few characters.
+    Args:
+        name: the participant.
+        brings: its kind of model, in a few characters.
+        knows: its label space, in a few characters.
+        alone: the accuracy without the others, for each seed.
+        together: the accuracy with the others, for each seed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Pictures. They need matplotlib, which is imported only when one is drawn."""
+"""Figures. They need matplotlib, which is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ NO_MATPLOTLIB = f"Pictures need matplotlib, which is not installed: {how_to_inst
 
 
 def has_matplotlib() -> bool:
-    """Whether a picture can be drawn."""
+    """Whether figures can be drawn."""
     return find_spec("matplotlib") is not None
 
 
 def need_matplotlib() -> None:
-    """Says how to get matplotlib where it is missing, before any work is done in vain."""
+    """Raises PotluckError where matplotlib is missing, before any work is done in vain."""
     if not has_matplotlib():
         raise PotluckError(NO_MATPLOTLIB)
 
 
 def alone_and_together(rows: Sequence[Compared], path: Path, title: str, subtitle: str = "") -> None:
-    """A PNG that leads from each participant's accuracy alone to its accuracy together.
+    """A PNG with each participant's accuracy alone and together, connected by a line.
 
-    The largest gain stands on top, the mean at the bottom; whiskers are the deviation over seeds.
+    The largest gain is at the top, the mean at the bottom; whiskers are the deviation over seeds.
+
+    Args:
+        rows: the participants.
+        path: where the PNG goes.
+        title: the title.
+        subtitle: a line under it; by default none.
     """
     need_matplotlib()
     from matplotlib.figure import Figure
@@ -92,7 +98,7 @@ def _words(figure: Any, axes: Any, place: int, row: Compared) -> None:
 
 
 def _headings(figure: Any, axes: Any, first: Compared, height: float) -> None:
-    """The dots of the top row say what they are; so do the columns beside them. A line sets the mean apart."""
+    """Headings for the dots of the top row and for the columns. A line separates the mean."""
     across = _across(figure, axes)
     for x, text, side in ((BRINGS, "brings", "left"), (KNOWS, "knows", "left"), (GAIN, "gain", "right")):
         axes.text(x, height, text, transform=across, size=9, color=SOFT, ha=side, va="bottom")
@@ -102,7 +108,7 @@ def _headings(figure: Any, axes: Any, first: Compared, height: float) -> None:
 
 
 def _across(figure: Any, axes: Any) -> Any:
-    """Places across the whole picture, at the height of a row."""
+    """Coordinates across the whole figure, at the height of a row."""
     from matplotlib.transforms import blended_transform_factory
 
     return blended_transform_factory(figure.transFigure, axes.transData)

@@ -1,4 +1,4 @@
-"""A small page that holds everything it shows: no scripts, no files beside it, nothing from the network."""
+"""A small self-contained page: no scripts, no other files, nothing from the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of plain text that is shown twice: in the terminal and on a page."""
+"""A table of plain text, for the terminal and for a page."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True)
 class Table:
-    """Headings, rows, and perhaps a last row that sums them up.
+    """Headings, rows, and perhaps a last row of totals.
 
-    The first ``texts`` columns are text, the others numbers. ``even`` is a column whose characters stand below each
-    other, ``strong`` the one the reader came for.
+    Args:
+        headings: one for each column.
+        rows: the cells of each row.
+        total: the cells of the last row; by default there is none.
+        texts: how many columns are text; the others are numbers. By default 1.
+        even: the number of a column in a font of fixed width; by default none.
+        strong: the number of a column in bold; by default none.
     """
 
     headings: Cells

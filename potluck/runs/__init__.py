@@ -1,4 +1,4 @@
-"""Runs: a folder that loses nothing. Settings as run, the history, checkpoints, a summary."""
+"""Runs: a folder with the settings as run, the history, checkpoints and a summary."""
 
 from potluck.runs.checkpoint import CheckpointError
 from potluck.runs.folder import RunFolder

@@ -1,8 +1,9 @@
 """Checkpoints: written whole or not at all, checked before they are used, never unpickled.
 
-One is a folder with ``tensors.safetensors``, ``state.json`` and ``manifest.json``, which holds the checksums of the
-others and what federation it belongs to. What is not to be in memory at once, such as the state of all participants,
-is in files of its own, some of it in each. The folder is written under another name and renamed when complete.
+A checkpoint is a folder with ``tensors.safetensors``, ``state.json`` and ``manifest.json``, which holds the checksums
+of the others and the fingerprint of the federation. What need not be in memory at once, such as the states of all
+participants, is in shards: files of a few entries each. The folder is written under another name and renamed when
+complete.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ READERS = {2: "commit d526047, of version 0.1.0"}
 SHARD = 32
 """How many entries of a mapping go into one file."""
 KEPT = 2
-"""How many checkpoints stay on disk: the newest, and one to fall back to."""
+"""How many checkpoints stay on disk: the newest, and one in case it is damaged."""
 
 Fingerprint = dict[str, str]
-"""What a federation is, in checksums by name: two that differ in any cannot share a checkpoint."""
+"""Checksums, by name, of everything that decides a federation's result: a checkpoint belongs to one fingerprint."""
 
 
 class CheckpointError(PotluckError):
@@ -46,7 +47,7 @@ class DamagedError(CheckpointError):
 
 
 def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> None:
-    """Adds the checkpoint of one round, and lets the oldest go.
+    """Adds the checkpoint of one round, and removes the oldest.
 
     A mapping in the state that is no dict makes its entries when asked for: these are written a few at a time.
     """
@@ -134,7 +135,7 @@ def newest(folder: Path, round: int) -> int | None:
 
 
 def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int, Any] | None:
-    """The newest checkpoint up to a round, which must be whole; later ones are of rounds to be played again, and go."""
+    """The newest checkpoint up to a round, which must be whole. Removes later ones: their rounds are played again."""
     earlier = []
     for path in _stored(folder):
         if int(path.name.removeprefix("round-")) > round:
@@ -145,7 +146,7 @@ def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int,
 
 
 def forget_from(folder: Path, round: int) -> None:
-    """Lets go of the checkpoints of a round and of all after it, the last one first."""
+    """Removes the checkpoints of a round and of all after it, the last one first."""
     for path in reversed(_stored(folder)):
         if int(path.name.removeprefix("round-")) >= round:
             shutil.rmtree(path)

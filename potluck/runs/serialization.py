@@ -17,11 +17,11 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 class StateError(PotluckError, TypeError):
-    """State that cannot be kept in a checkpoint."""
+    """State that cannot be stored in a checkpoint."""
 
 
 def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
-    """Splits state into its tensors, named by where they stand, and JSON that says where each belongs."""
+    """Splits state into its tensors, named by their paths, and JSON that says where each belongs."""
     tensors: dict[str, Tensor] = {}
     memory: set[int] = set()
 
@@ -36,7 +36,7 @@ def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
-                    raise StateError(f"State {path!r} has the key {key!r}; expected text, so that it can be kept.")
+                    raise StateError(f"State {path!r} has the key {key!r}; expected text.")
             return {"dict": {key: walk(item, f"{path}/{key}") for key, item in value.items()}}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
@@ -53,7 +53,7 @@ def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def unpack(tensors: dict[str, Tensor], skeleton: Any) -> Any:
-    """Puts together what ``pack`` took apart."""
+    """The state that ``pack`` split."""
     if not isinstance(skeleton, dict):
         return skeleton
     ((kind, content),) = skeleton.items()

@@ -129,8 +129,8 @@ def test_another_federation_is_not_resumed(here):
         (["--set", "method.name=Local"], "To leave out the settings in the file: --set method=Local"),
         (["--set", "method=FedAvg"], "FedAvg does not fit this federation:\n- it "),
         (["--set", "method=FedAvg"], "small.toml` says which methods fit."),
-        (["--out", "small.toml"], "The run cannot be kept in small.toml: File exists."),
-        (["--out", "small.toml/x"], "The run cannot be kept in small.toml/x: Not a directory."),
+        (["--out", "small.toml"], "The run cannot be stored in small.toml: File exists."),
+        (["--out", "small.toml/x"], "The run cannot be stored in small.toml/x: Not a directory."),
     ],
 )
 def test_mistakes(here, options, said):
