@@ -194,7 +194,8 @@ def potluck_rounds(folder: Path, participants: int, rounds: int, method: str) ->
     )
     for name in names:
         (folder / f"{name}.toml").write_text(
-            f'name = "{name}"\nmodel = "mlp"\ndata = "benchmarks.flower_rounds:few_samples"\nstate_dir = "state-{name}"\n'
+            f'name = "{name}"\nmodel = "mlp"\ndata = "benchmarks.flower_rounds:few_samples"\n'
+            f'state_dir = "state-{name}"\n'
             'device = "cpu"\n'
             'allow_imports = ["benchmarks.flower_methods:Busy", "benchmarks.flower_methods:Ship"]\n'
         )
