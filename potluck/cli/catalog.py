@@ -28,7 +28,7 @@ Entry = dict[str, Any]
 
 def methods(as_json: Json = False) -> None:
     """List the methods: what each one is, what it needs, its settings."""
-    show([_method(name, METHODS[name]) for name in METHODS], "needs", as_json)
+    show_entries([_method(name, METHODS[name]) for name in METHODS], "needs", as_json)
 
 
 def models(as_json: Json = False) -> None:
@@ -42,7 +42,7 @@ def models(as_json: Json = False) -> None:
         known.get(name, {"name": name, "about": _about(MODELS[name])}) | _settings(MODELS[name], SUPPLIED["model"])
         for name in MODELS
     ]
-    show(entries, "parameters", as_json)
+    show_entries(entries, "parameters", as_json)
 
 
 def data(as_json: Json = False) -> None:
@@ -53,10 +53,10 @@ def data(as_json: Json = False) -> None:
         for kind, registry, supplied in kinds
         for name in registry
     ]
-    show(entries, "kind", as_json)
+    show_entries(entries, "kind", as_json)
 
 
-def show(entries: list[Entry], column: str, as_json: bool) -> None:
+def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
     """Prints entries as JSON for programs; for people as a table, with one column more between name and the rest."""
     if as_json:
         typer.echo(json.dumps(entries, indent=1))

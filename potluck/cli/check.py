@@ -52,7 +52,7 @@ def check(file: File, change: Change = None) -> None:
                 fits[name] = rehearse(builder, recipe.build_method() if name == recipe.method.name else kind())
             except PotluckError as error:
                 misfits[name] = reasons(error)
-    show(recipe, fits, misfits)
+    show_fits(recipe, fits, misfits)
     if recipe.method.name in misfits:
         raise typer.Exit(1)
 
@@ -81,7 +81,7 @@ def reasons(error: PotluckError) -> tuple[str, ...]:
     return tuple(line.removeprefix("- ") for line in others) or (first,)
 
 
-def show(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]]) -> None:
+def show_fits(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]]) -> None:
     """What would travel with the methods that fit, and under it the reasons of the others."""
     console = Console(highlight=False)
     own, count = recipe.method.name, sum(party.count for party in recipe.participants)

@@ -1,1 +1,1 @@
-"""What `potluck demo` plays and shows."""
+"""What `potluck demo` runs and shows."""

@@ -1,4 +1,4 @@
-"""What the demo tells: a table and a few sentences, a picture, a page, and the numbers behind them."""
+"""The results of the demo, as a table and a few sentences, a picture, a page, and the numbers behind them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from potluck.core.history import readable_bytes
-from potluck.report import html as page
+from potluck.report import html
 from potluck.report.comparison import Compared, overall, percent, spread
 from potluck.report.figures import alone_and_together, has_matplotlib
 from potluck.report.tables import Table
@@ -33,7 +33,7 @@ print(federation.run(rounds=1).table())
 
 @dataclass(frozen=True)
 class Outcome(Compared):
-    """A guest's accuracies, what it held, and for every seed what it sent and received."""
+    """A participant's accuracies, how many samples it held, and for every seed what it sent and received."""
 
     samples: int
     labels_received: tuple[int, ...]
@@ -42,8 +42,8 @@ class Outcome(Compared):
 
 
 @dataclass(frozen=True)
-class Story:
-    """All there is to tell."""
+class DemoResults:
+    """What the demo found, and what with."""
 
     outcomes: Sequence[Outcome]
     settings: dict[str, Any]
@@ -89,7 +89,7 @@ class Story:
         ]
 
     def table(self, *, wide: bool = False) -> Table:
-        """One row for each guest and one for their mean; ``wide`` adds what each one sent and received."""
+        """One row for each participant and one for their mean; ``wide`` adds what each one sent and received."""
         headings = ["who", "brings", "knows", "images", "alone %", "together %", "gain"]
         more = ["labels got", "sent", "received"]
         up, down = self._bytes()
@@ -109,7 +109,7 @@ class Story:
         total = ["mean", "", "", f"{fmean(o.samples for o in self.outcomes):.0f}", *_scores(self.mean)]
         return Table(headings + more * wide, rows, total + means * wide, texts=3, even=2, strong=6)
 
-    def results(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The numbers, as plain values."""
         return {
             "seeds": list(self.seeds),
@@ -124,48 +124,48 @@ class Story:
         return [outcome.bytes_up for outcome in self.outcomes], [outcome.bytes_down for outcome in self.outcomes]
 
 
-def show(story: Story, console: Console) -> None:
+def print_results(results: DemoResults, console: Console) -> None:
     """The table and the sentences, in the terminal."""
     console.print()
-    console.print(story.table().to_rich())
-    for sentence in story.sentences:
+    console.print(results.table().to_rich())
+    for sentence in results.sentences:
         console.print()
         console.print(sentence, highlight=False)
     console.print()
 
 
-def write(story: Story, out: Path) -> list[Path]:
+def write_results(results: DemoResults, out: Path) -> list[Path]:
     """The picture, if it can be drawn, the page and the numbers, in a folder. Returns where they are."""
     pictures = [out / PICTURE] if has_matplotlib() else []
     for picture in pictures:
-        alone_and_together(story.outcomes, picture, story.title, story.subtitle)
-    numbers = json.dumps(story.results(), indent=1, allow_nan=False, ensure_ascii=False)
+        alone_and_together(results.outcomes, picture, results.title, results.subtitle)
+    numbers = json.dumps(results.numbers(), indent=1, allow_nan=False, ensure_ascii=False)
     (out / RESULTS).write_text(numbers + "\n", encoding="utf-8")
     blocks = [
-        *map(page.paragraph, story.sentences),
-        *(page.plot_partition(picture, story.title) for picture in pictures),
-        page.table(story.table(wide=True)),
-        page.paragraph(
+        *map(html.paragraph, results.sentences),
+        *(html.image(picture, results.title) for picture in pictures),
+        html.table(results.table(wide=True)),
+        html.paragraph(
             "Accuracy in percent on test images of the digits each one knows; gain in points; mean ± standard "
             "deviation over the seeds. Nothing was chosen on test images."
         ),
-        page.section("Settings"),
-        page.table(
-            Table(["setting", "value"], [[name, str(value)] for name, value in story.settings.items()], texts=2)
+        html.section("Settings"),
+        html.table(
+            Table(["setting", "value"], [[name, str(value)] for name, value in results.settings.items()], texts=2)
         ),
-        page.paragraph(
-            f"Seeds {', '.join(map(str, story.seeds))}; {story.seconds:.0f} seconds; "
+        html.paragraph(
+            f"Seeds {', '.join(map(str, results.seeds))}; {results.seconds:.0f} seconds; "
             + ", ".join(f"{name} {number}" for name, number in versions().items())
             + "."
         ),
-        page.section("Your turn"),
-        page.paragraph(
+        html.section("Your turn"),
+        html.paragraph(
             "Bring a model of your own. The demo itself is one short file to learn from: potluck/demo/play.py."
         ),
-        page.code(GO_ON),
-        page.paragraph("Or without any code: potluck new, then potluck run. potluck methods lists what can be played."),
+        html.code(GO_ON),
+        html.paragraph("Or without any code: potluck new, then potluck run. potluck methods lists what can be played."),
     ]
-    (out / PAGE).write_text(page.page("Potluck demo: everyone brings their own model", blocks), encoding="utf-8")
+    (out / PAGE).write_text(html.page("Potluck demo: everyone brings their own model", blocks), encoding="utf-8")
     return [out / PAGE, *pictures, out / RESULTS]
 
 

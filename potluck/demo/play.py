@@ -1,7 +1,7 @@
 """The demo: eight offices, eight kinds of models, and handwritten digits that nobody knows all of.
 
 Every office has labelled three images of each digit it knows, brings a model of its own kind, and keeps both to
-itself. All of them see the same pile of images without labels. First everyone trains alone (Local). Then, from the
+itself. All of them see the same images without labels. First everyone trains alone (Local). Then, from the
 same start, they vote on the public images and learn from what enough of them agree on (CoFED).
 """
 
@@ -30,7 +30,7 @@ from potluck.core.errors import SettingsError
 from potluck.core.history import History
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, seeded
-from potluck.demo.page import Outcome, Story, show, write
+from potluck.demo.page import DemoResults, Outcome, print_results, write_results
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -48,11 +48,11 @@ TOGETHER = CoFED(alpha=0.5, margin=0.3, update_batch_size=32, update_epochs=10)
 # (`data.arrays(source.x, source.y)` in the place of `source`), with seeds 100 to 104, which the demo does not show.
 # First each model's settings, among a few usual values, for its accuracy ALONE, so that nobody starts handicapped.
 # Then CoFED's: alpha of 0.3, 0.5, 0.6, 0.75; margin of 0, 0.3; batches of 32, 128, 1000; 5, 10, 20, 40 epochs.
-# EXAMPLES is part of the story: offices with little data. 3, 4, 5 and 8 of them gain 11.5, 8.9, 7.4 and 4.5 points on
+# EXAMPLES is given, not chosen: offices with little data. 3, 4, 5 and 8 of them gain 11.5, 8.9, 7.4 and 4.5 points on
 # the validation images. A second training alone gains nothing there, so what is gained comes from the others.
 
 
-def mlp(classes: int) -> nn.Module:
+def one_hidden_layer(classes: int) -> nn.Module:
     """A network with one hidden layer."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes))
 
@@ -74,9 +74,14 @@ def deeper_cnn(classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 2 * 2, classes))
 
 
+def boosted_trees(_: int) -> GradientBoostingClassifier:
+    """Each tree of it sees some of the pixels."""
+    return GradientBoostingClassifier(max_features="sqrt")
+
+
 @dataclass(frozen=True)
-class Guest:
-    """Who comes, what it brings (a function that makes a model for so many classes), and which digits it knows."""
+class Office:
+    """A participant: its name, its model (a function that makes one for so many classes), the digits it knows."""
 
     name: str
     brings: str
@@ -86,41 +91,41 @@ class Guest:
 
 
 # Every digit is known to four or five of them, and no two know the same digits.
-GUESTS = (
-    Guest("bank", "decision tree", lambda _: DecisionTreeClassifier(), (0, 1, 2, 3, 4, 5)),
-    Guest("post", "SVM", lambda _: SVC(), (2, 3, 4, 5, 6, 7, 8)),
-    Guest("school", "MLP", mlp, (0, 3, 4, 6, 8), Plan(lr=0.003, epochs=50, batch_size=16)),
-    Guest("library", "small CNN", small_cnn, (1, 3, 5, 7, 9), Plan(lr=0.003, epochs=100, batch_size=16)),
-    Guest("court", "deeper CNN", deeper_cnn, (0, 1, 5, 6, 7, 8, 9), Plan(lr=0.01, epochs=25, batch_size=16)),
-    Guest("clinic", "gradient boosting", lambda _: GradientBoostingClassifier(max_features="sqrt"), (0, 2, 6, 7, 8, 9)),
-    Guest("museum", "nearest neighbour", lambda _: KNeighborsClassifier(1), (1, 2, 4, 7, 9)),
-    Guest("harbour", "logistic model", lambda _: LogisticRegression(max_iter=1000), (0, 1, 2, 5, 8, 9)),
+OFFICES = (
+    Office("bank", "decision tree", lambda _: DecisionTreeClassifier(), (0, 1, 2, 3, 4, 5)),
+    Office("post", "SVM", lambda _: SVC(), (2, 3, 4, 5, 6, 7, 8)),
+    Office("school", "MLP", one_hidden_layer, (0, 3, 4, 6, 8), Plan(lr=0.003, epochs=50, batch_size=16)),
+    Office("library", "small CNN", small_cnn, (1, 3, 5, 7, 9), Plan(lr=0.003, epochs=100, batch_size=16)),
+    Office("court", "deeper CNN", deeper_cnn, (0, 1, 5, 6, 7, 8, 9), Plan(lr=0.01, epochs=25, batch_size=16)),
+    Office("clinic", "gradient boosting", boosted_trees, (0, 2, 6, 7, 8, 9)),
+    Office("museum", "nearest neighbour", lambda _: KNeighborsClassifier(1), (1, 2, 4, 7, 9)),
+    Office("harbour", "logistic model", lambda _: LogisticRegression(max_iter=1000), (0, 1, 2, 5, 8, 9)),
 )
 
 
-def invite(source: data.Source, seed: int) -> tuple[list[Participant], Any]:
-    """Deals out the labelled images; what is left over is public, and nobody is told its labels."""
+def participants_of(source: data.Source, seed: int) -> tuple[list[Participant], Any]:
+    """The participants, with their labelled images, and the public images: all others, without their labels."""
     rng = np.random.default_rng(seed)
-    piles = {digit: rng.permutation(np.flatnonzero(source.y == digit)).tolist() for digit in source.labels}
+    unused = {digit: rng.permutation(np.flatnonzero(source.y == digit)).tolist() for digit in source.labels}
     participants = []
-    for guest in GUESTS:
-        rows = [piles[digit].pop() for digit in guest.digits for _ in range(EXAMPLES)]
-        with seeded(derive(seed, guest.name)):  # a network's first weights are random, too
-            model = guest.model(len(guest.digits))
-        participants.append(Participant(guest.name, model, (source.x[rows], source.y[rows]), plan=guest.plan))
-    public = source.x[sorted(row for pile in piles.values() for row in pile)]
+    for office in OFFICES:
+        rows = [unused[digit].pop() for digit in office.digits for _ in range(EXAMPLES)]
+        with seeded(derive(seed, office.name)):  # a network's first weights are random, too
+            model = office.model(len(office.digits))
+        participants.append(Participant(office.name, model, (source.x[rows], source.y[rows]), plan=office.plan))
+    public = source.x[sorted(row for rows in unused.values() for row in rows)]
     return participants, public
 
 
-def play(method: Method, source: data.Source, seed: int) -> History:
-    """One federation from invitation to history. The test images only test, each guest on the digits it knows."""
-    participants, public = invite(source, seed)
+def run_federation(method: Method, source: data.Source, seed: int) -> History:
+    """The history of one federation. The test images only test, each participant on the digits it knows."""
+    participants, public = participants_of(source, seed)
     test = (source.x_test, source.y_test)
     return Federation(participants, method, public=public, test=test, seed=seed, device="cpu").run(rounds=1)
 
 
-def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> Story:
-    """Plays alone and together with seeds 0, 1, …, prints what came of it, and writes it to the folder ``out``."""
+def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> DemoResults:
+    """Runs both methods with seeds 0, 1, …, prints the results, and writes them to the folder ``out``."""
     if seeds < 1:
         raise SettingsError(f"seeds is {seeds}; expected at least 1.")
     out.mkdir(parents=True, exist_ok=True)
@@ -130,34 +135,34 @@ def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> Story
     alone: list[History] = []
     together: list[History] = []
     with one_thread(), Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        games = progress.add_task("Alone, then together", total=2 * seeds)
+        task = progress.add_task("Alone, then together", total=2 * seeds)
         for seed in range(seeds):
             for method, histories in ((ALONE, alone), (TOGETHER, together)):
-                histories.append(play(method, source, seed))
-                progress.advance(games)
-    outcomes = [outcome(guest, alone, together) for guest in GUESTS]
-    story = Story(outcomes, settings(source), range(seeds), perf_counter() - began)
-    show(story, console)
-    for path in write(story, out):
+                histories.append(run_federation(method, source, seed))
+                progress.advance(task)
+    outcomes = [outcome(office, alone, together) for office in OFFICES]
+    results = DemoResults(outcomes, settings(source), range(seeds), perf_counter() - began)
+    print_results(results, console)
+    for path in write_results(results, out):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
     if not has_matplotlib():
         console.print(f"drew no picture. {NO_MATPLOTLIB}", highlight=False, markup=False, soft_wrap=True)
-    return story
+    return results
 
 
-def outcome(guest: Guest, alone: list[History], together: list[History]) -> Outcome:
-    """What the histories say of one guest."""
+def outcome(office: Office, alone: list[History], together: list[History]) -> Outcome:
+    """What the histories say of one participant."""
 
     def column(histories: list[History], name: str) -> tuple[Any, ...]:
-        return tuple(row[name] for history in histories for row in history.rows() if row["participant"] == guest.name)
+        return tuple(row[name] for history in histories for row in history.rows() if row["participant"] == office.name)
 
     return Outcome(
-        guest.name,
-        guest.brings,
-        "".join(str(digit) if digit in guest.digits else "·" for digit in range(10)),
+        office.name,
+        office.brings,
+        "".join(str(digit) if digit in office.digits else "·" for digit in range(10)),
         alone=column(alone, "accuracy"),
         together=column(together, "accuracy"),
-        samples=EXAMPLES * len(guest.digits),
+        samples=EXAMPLES * len(office.digits),
         labels_received=column(together, "received"),
         bytes_up=column(together, "bytes_up"),
         bytes_down=column(together, "bytes_down"),
@@ -165,8 +170,8 @@ def outcome(guest: Guest, alone: list[History], together: list[History]) -> Outc
 
 
 def settings(source: data.Source) -> dict[str, Any]:
-    """What was played with, for the reader."""
-    held = EXAMPLES * sum(len(guest.digits) for guest in GUESTS)
+    """The settings of the demo, for the reader."""
+    held = EXAMPLES * sum(len(office.digits) for office in OFFICES)
     return {
         "data": source.name,
         "labelled images of each known digit": EXAMPLES,
@@ -174,16 +179,16 @@ def settings(source: data.Source) -> dict[str, Any]:
         "test images": len(source.x_test),
         "alone": repr(ALONE),
         "together": repr(TOGETHER),
-        **{f"{guest.name} brings": described(guest) for guest in GUESTS},
+        **{f"{office.name} brings": described(office) for office in OFFICES},
     }
 
 
-def described(guest: Guest) -> str:
-    """What a guest brings, with its settings."""
-    plan = guest.plan
+def described(office: Office) -> str:
+    """A participant's model, with its settings."""
+    plan = office.plan
     if plan is None:
-        return repr(guest.model(len(guest.digits)))
-    return f"{guest.brings}: {plan.optimizer}, rate {plan.lr}, {plan.epochs} epochs, batches of {plan.batch_size}"
+        return repr(office.model(len(office.digits)))
+    return f"{office.brings}: {plan.optimizer}, rate {plan.lr}, {plan.epochs} epochs, batches of {plan.batch_size}"
 
 
 @contextmanager

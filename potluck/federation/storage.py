@@ -22,7 +22,7 @@ from potluck.core.architecture import Architecture
 from potluck.core.samples import RowReader, Samples
 from potluck.federation.participant import HEAVY, Participant
 from potluck.learners.network import Network, Traits
-from potluck.runs.serialization import read, save
+from potluck.runs.serialization import read_state, save_state
 
 LOADED = 64
 """How many stay in memory of those that are loaded one by one, where nobody says otherwise."""
@@ -139,11 +139,11 @@ class DiskStorage:
             stored.exemplar = self._exemplars.setdefault(thing.architecture, thing.model.cpu())
         stored.reader = thing.reader if isinstance(thing, Samples) else None
         if mark is None or mark != stored.mark:
-            save(self._path(stored), _state(thing))
+            save_state(self._path(stored), _state(thing))
         stored.mark = None  # tensors that are let go may leave their place to others
 
     def _read(self, stored: Stored, name: str) -> Any:
-        state = read(self._path(stored))
+        state = read_state(self._path(stored))
         if stored.exemplar is None:
             return state if name == "state" else Samples(state, stored.reader)
         network = Network(copy.deepcopy(stored.exemplar))

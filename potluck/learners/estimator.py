@@ -50,10 +50,10 @@ class Estimator(Learner):
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
 
     def state(self) -> dict[str, Any]:
-        return {"estimator": serialization.dump(self.model)}
+        return {"estimator": serialization.dump_estimator(self.model)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.model = serialization.load(state["estimator"], self.model, self._types)
+        self.model = serialization.load_estimator(state["estimator"], self.model, self._types)
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         few = samples.few_of_each()

@@ -20,7 +20,7 @@ from potluck.core.errors import ModelError
 Rows = np.ndarray[Any, Any]
 
 
-def dump(model: Any) -> Tensor:
+def dump_estimator(model: Any) -> Tensor:
     """An estimator as bytes, in a tensor."""
     if _keeps_itself(model):
         with tempfile.TemporaryDirectory() as folder:
@@ -34,8 +34,8 @@ def dump(model: Any) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def load(kept: Tensor, model: Any, types: list[str]) -> Any:
-    """The estimator that ``dump`` kept. ``model`` is the one its owner brought, ``types`` what it may consist of."""
+def load_estimator(kept: Tensor, model: Any, types: list[str]) -> Any:
+    """The estimator in these bytes. ``model`` is the one its owner brought, ``types`` what it may consist of."""
     data = kept.numpy().tobytes()
     if _keeps_itself(model):
         with tempfile.TemporaryDirectory() as folder:
@@ -60,9 +60,9 @@ def try_out(model: Any, x: Rows, y: Rows, owner: str) -> list[str]:
     try:
         trial = copy.deepcopy(model)
         trial.fit(x, y)
-        kept = dump(trial)
+        kept = dump_estimator(trial)
         types = _types(kept, trial)
-        back = load(kept, trial, types)
+        back = load_estimator(kept, trial, types)
         same = np.array_equal(np.asarray(trial.predict(x)), np.asarray(back.predict(x)))
     except Exception as error:  # any failure of a stranger's code means the same here
         raise ModelError(_advice(owner, kind, str(error))) from error

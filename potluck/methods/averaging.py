@@ -14,17 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Place = Sequence[int | Tensor]
+WindowPlace = Sequence[int | Tensor]
 """For each dimension where a window begins, or, if it has gaps or wraps round, its positions, all different."""
 
-BLOCK = 2**19
+BLOCK_VALUES = 2**19
 """How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
 
 GROUP = 4
 """How many contributions to a large whole are merged at once: the sum then goes through memory once for all of them."""
 
 
-def window(at: Place, shape: Sequence[int]) -> tuple[Any, ...]:
+def window(at: WindowPlace, shape: Sequence[int]) -> tuple[Any, ...]:
     """A window of that shape as an index: ``whole[window(at, shape)]`` are its values."""
     starts = [_start(position) for position in at]
     spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(starts, shape, strict=True)]
@@ -53,7 +53,9 @@ class MaskedMean:
         self._rows: dict[tuple[tuple[int, int], ...], Tensor] = {}
         self._each: Tensor | None = None
 
-    def add(self, value: Tensor, weight: float = 1.0, at: Place | None = None, mask: Tensor | None = None) -> None:
+    def add(
+        self, value: Tensor, weight: float = 1.0, at: WindowPlace | None = None, mask: Tensor | None = None
+    ) -> None:
         """Merges one contribution.
 
         Args:
@@ -69,7 +71,7 @@ class MaskedMean:
         if mask is None and value.shape == self._shape and len(starts) == value.ndim:
             self._whole += weight
             self._waiting.append((value, weight))
-            if value.numel() <= BLOCK or len(self._waiting) == GROUP:
+            if value.numel() <= BLOCK_VALUES or len(self._waiting) == GROUP:
                 self._merge_waiting(self._sum)
         elif mask is None and len(starts) >= value.ndim - isinstance(place[0], Tensor):
             key = tuple(zip(starts[-value.ndim + 1 :] if value.ndim > 1 else (), value.shape[1:], strict=True))
@@ -83,16 +85,16 @@ class MaskedMean:
 
     def _merge_waiting(self, total: Tensor) -> None:
         waiting, self._waiting = self._waiting, []
-        if total.numel() <= BLOCK:
+        if total.numel() <= BLOCK_VALUES:
             for value, weight in waiting:
                 total.add_(value, alpha=weight)
             return
-        pieces = (torch.split(flat.reshape(-1), BLOCK) for flat in (total, *(value for value, _ in waiting)))
+        pieces = (torch.split(flat.reshape(-1), BLOCK_VALUES) for flat in (total, *(value for value, _ in waiting)))
         for sums, *parts in zip(*pieces, strict=True):
             for part, (_, weight) in zip(parts, waiting, strict=True):
                 sums.add_(part, alpha=weight)
 
-    def _add_each(self, total: Tensor, value: Tensor, weight: float, at: Place, mask: Tensor | None) -> None:
+    def _add_each(self, total: Tensor, value: Tensor, weight: float, at: WindowPlace, mask: Tensor | None) -> None:
         if self._each is None:
             self._each = torch.zeros(self._shape, dtype=torch.float64)
         place = window(at, value.shape)
@@ -161,6 +163,6 @@ def _add_rows(total: Tensor, value: Tensor, weight: float, at: int | Tensor) -> 
 def _blocks(tensor: Tensor) -> Iterator[slice]:
     """Slices of the first dimension, each of about a block's size."""
     count = len(tensor)
-    size = max(1, BLOCK // max(1, math.prod(tensor.shape[1:])))
+    size = max(1, BLOCK_VALUES // max(1, math.prod(tensor.shape[1:])))
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))

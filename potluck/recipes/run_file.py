@@ -20,7 +20,7 @@ from potluck.recipes.recipe import Recipe
 from potluck.recipes.references import look_beside
 from potluck.recipes.validation import Origin, Section
 
-Kind = TypeVar("Kind", bound=Section)
+SectionKind = TypeVar("SectionKind", bound=Section)
 
 _TABLE = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
@@ -59,8 +59,8 @@ def read(path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, A
 
 
 def read_as(
-    kind: type[Kind], path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, Any] | None = None
-) -> Kind:
+    kind: type[SectionKind], path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+) -> SectionKind:
     """What a file holds, of whatever kind. Modules and files that it names are looked for in its folder."""
     path = Path(path)
     text = _text(path)

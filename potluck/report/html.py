@@ -61,7 +61,7 @@ def code(text: str) -> str:
     return f"<pre><code>{escape(text.strip())}</code></pre>"
 
 
-def plot_partition(png: Path, alt: str) -> str:
+def image(png: Path, alt: str) -> str:
     """A PNG file, put inside the page."""
     data = base64.b64encode(png.read_bytes()).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from potluck.core.errors import PotluckError
-from potluck.runs.serialization import pack, read, save, unpack
+from potluck.runs.serialization import pack, read_state, save_state, unpack
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _write_shards(folder: Path, key: str, part: Mapping[str, Any]) -> list[list[
     names = list(part)
     shards = [names[start : start + SHARD] for start in range(0, len(names), SHARD)]
     for number, shard in enumerate(shards):
-        save(_shard(folder, key, number), {name: part[name] for name in shard})
+        save_state(_shard(folder, key, number), {name: part[name] for name in shard})
     return shards
 
 
@@ -99,7 +99,7 @@ class Shards(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self._files[name] != self._open[0]:
             self._open = (None, {})  # its memory first
-            self._open = (self._files[name], read(self._files[name]))
+            self._open = (self._files[name], read_state(self._files[name]))
         return self._open[1][name]
 
     def __iter__(self) -> Iterator[str]:

@@ -67,14 +67,14 @@ def unpack(tensors: dict[str, Tensor], skeleton: Any) -> Any:
     return items if kind == "list" else tuple(items)
 
 
-def save(path: Path, state: Any) -> None:
+def save_state(path: Path, state: Any) -> None:
     """Writes state to one file: its tensors, and the JSON that says where each belongs as one more of them."""
     tensors, skeleton = pack(state)
     text = torch.frombuffer(bytearray(json.dumps(skeleton, allow_nan=False).encode()), dtype=torch.uint8)
     save_file({**tensors, "skeleton": text}, path)
 
 
-def read(path: Path) -> Any:
-    """Reads what ``save`` wrote. The file is not mapped: it may be written anew while its tensors are in use."""
+def read_state(path: Path) -> Any:
+    """Reads what ``save_state`` wrote. The file is not mapped: it may be written anew while its tensors are in use."""
     tensors = load(path.read_bytes())
     return unpack(tensors, json.loads(tensors.pop("skeleton").numpy().tobytes()))

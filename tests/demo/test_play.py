@@ -14,7 +14,7 @@ from rich.console import Console
 
 from potluck import data
 from potluck.core.errors import SettingsError
-from potluck.demo.play import EXAMPLES, GUESTS, invite, play, run_demo
+from potluck.demo.play import EXAMPLES, OFFICES, participants_of, run_demo, run_federation
 from potluck.report import figures
 
 
@@ -23,12 +23,12 @@ def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
     text, histories = io.StringIO(), []
 
-    def play_and_keep(*game):
-        histories.append(play(*game))
+    def run_and_keep(*given):
+        histories.append(run_federation(*given))
         return histories[-1]
 
     threads = torch.get_num_threads()
-    with mock.patch("potluck.demo.play.play", play_and_keep):
+    with mock.patch("potluck.demo.play.run_federation", run_and_keep):
         run_demo(folder, seeds=1, console=Console(file=text, width=80))
     assert torch.get_num_threads() == threads
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
@@ -36,14 +36,14 @@ def played(tmp_path_factory):
 
 
 def test_they_bring_different_models():
-    models = [guest.model(len(guest.digits)) for guest in GUESTS]
+    models = [office.model(len(office.digits)) for office in OFFICES]
     looks = {repr(model) for model in models}
-    assert len(looks) == len({guest.brings for guest in GUESTS}) == len(GUESTS) >= 6
+    assert len(looks) == len({office.brings for office in OFFICES}) == len(OFFICES) >= 6
 
 
 def test_label_spaces_differ_and_overlap():
-    spaces = [set(guest.digits) for guest in GUESTS]
-    assert len({guest.digits for guest in GUESTS}) == len(GUESTS)
+    spaces = [set(office.digits) for office in OFFICES]
+    assert len({office.digits for office in OFFICES}) == len(OFFICES)
     assert all(5 <= len(space) <= 7 for space in spaces)
     for digit in range(10):
         assert sum(digit in space for space in spaces) in (4, 5)
@@ -51,7 +51,7 @@ def test_label_spaces_differ_and_overlap():
 
 def test_no_image_is_held_twice_or_in_public_too():
     source = data.digits()
-    participants, public = invite(source, seed=3)
+    participants, public = participants_of(source, seed=3)
     held = torch.cat([participant.data.x for participant in participants])
     assert len(held) + len(public) == len(source.x)
     together = torch.cat([held, torch.from_numpy(public)]).flatten(1)
@@ -60,7 +60,7 @@ def test_no_image_is_held_twice_or_in_public_too():
 
 def test_both_start_alike_and_the_seed_decides():
     source = data.digits()
-    (one, public), (same, same_public), (other, _) = (invite(source, seed) for seed in (0, 0, 1))
+    (one, public), (same, same_public), (other, _) = (participants_of(source, seed) for seed in (0, 0, 1))
     assert (public == same_public).all()
     for mine, twin, stranger in zip(one, same, other, strict=True):
         torch.testing.assert_close(mine.data.x, twin.data.x)
@@ -72,7 +72,7 @@ def test_together_beats_alone(played):
     mean = played.results["mean"]
     assert mean["gain_mean"] > 0.05
     better = [participant["gain_mean"] > 0 for participant in played.results["participants"]]
-    assert sum(better) >= len(GUESTS) - 1
+    assert sum(better) >= len(OFFICES) - 1
 
 
 def test_the_numbers_are_those_of_the_history(played):
@@ -91,14 +91,14 @@ def test_the_numbers_are_those_of_the_history(played):
 
 def test_the_table_says_what_the_file_says(played):
     lines = played.printed.splitlines()
-    assert max(map(len, lines[: len(GUESTS) + 4])) <= 80
-    for guest, told in zip(GUESTS, played.results["participants"], strict=True):
-        line = next(line for line in lines if line.startswith(guest.name))
-        assert guest.brings in line
-        assert {int(character) for character in told["knows"] if character.isdigit()} == set(guest.digits)
+    assert max(map(len, lines[: len(OFFICES) + 4])) <= 80
+    for office, told in zip(OFFICES, played.results["participants"], strict=True):
+        line = next(line for line in lines if line.startswith(office.name))
+        assert office.brings in line
+        assert {int(character) for character in told["knows"] if character.isdigit()} == set(office.digits)
         scores = [f"{100 * told[name][0]:.1f}" for name in ("alone", "together")]
         scores.append(f"{100 * told['gain'][0]:+.1f}")
-        assert line.split()[-5:] == [told["knows"], str(EXAMPLES * len(guest.digits)), *scores]
+        assert line.split()[-5:] == [told["knows"], str(EXAMPLES * len(office.digits)), *scores]
     mean = next(line for line in lines if line.startswith("mean"))
     assert mean.split()[-1] == f"{100 * played.results['mean']['gain_mean']:+.1f}"
     assert "No model and no private image left its owner." in played.printed
@@ -140,8 +140,8 @@ def test_the_page_is_whole_and_needs_nothing_else(played):
     assert "http:" not in text
     assert "https:" not in text
     assert "<script" not in text
-    for guest in GUESTS:
-        assert guest.brings in text
+    for office in OFFICES:
+        assert office.brings in text
 
 
 def test_without_matplotlib_there_is_all_but_the_picture(tmp_path, monkeypatch):

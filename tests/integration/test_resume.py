@@ -281,7 +281,7 @@ def test_a_checkpoint_cannot_bring_in_strange_types(tmp_path):
     strange = SVC()
     strange.kernel = with_estimator
     with pytest.raises(ModelError, match="types it should not consist of"):
-        keeping.load(keeping.dump(strange), DecisionTreeClassifier(), trusted)
+        keeping.load_estimator(keeping.dump_estimator(strange), DecisionTreeClassifier(), trusted)
 
 
 def _rows(pair):

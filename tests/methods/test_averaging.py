@@ -112,7 +112,7 @@ KINDS = ["whole", "rows", "rows of a part", "part", "corner", "masked", "positio
 @pytest.mark.parametrize("block", [1, 10, 10_000])
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [KINDS, ["rows", "whole"], ["part", "corner"]], ids=str)
 def test_any_mixture_of_windows_is_what_it_is_one_position_after_the_other(kinds, block, monkeypatch):
-    monkeypatch.setattr(windows, "BLOCK", block)
+    monkeypatch.setattr(windows, "BLOCK_VALUES", block)
     draw = torch.Generator().manual_seed(len(kinds) + block)
     contributions = [drawn(kind, draw) for _ in range(5) for kind in kinds]
     old = torch.randn(7, 5, 3, generator=draw)

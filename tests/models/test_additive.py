@@ -253,5 +253,5 @@ def test_it_is_kept_as_arrays():
     model = AdditiveClassifier().fit(x, y)
     types = keeping.try_out(model, x, y, "curves")
     assert types == ["potluck.models.additive.AdditiveClassifier"]
-    back = keeping.load(keeping.dump(model), AdditiveClassifier(), types)
+    back = keeping.load_estimator(keeping.dump_estimator(model), AdditiveClassifier(), types)
     np.testing.assert_array_equal(back.predict_proba(x), model.predict_proba(x))

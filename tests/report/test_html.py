@@ -16,7 +16,7 @@ def test_everything_is_escaped():
 
 def test_a_picture_is_put_inside(tmp_path):
     (tmp_path / "a.png").write_bytes(b"png")
-    assert page.plot_partition(tmp_path / "a.png", 'say "a"') == (
+    assert page.image(tmp_path / "a.png", 'say "a"') == (
         '<img src="data:image/png;base64,cG5n" alt="say &quot;a&quot;">'
     )
 

@@ -58,7 +58,7 @@ class Normalised(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> Any:
-        return *Gradient.apply(grad, *ctx.saved_tensors, ctx.eps), None  # type: ignore[no-untyped-call]
+        return *BatchNormGradient.apply(grad, *ctx.saved_tensors, ctx.eps), None  # type: ignore[no-untyped-call]
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Any:
@@ -68,7 +68,7 @@ class Normalised(Function):
         return (apart(output, info.batch_size), *(apart(k, info.batch_size) for k in kept)), (1, 0, 0)
 
 
-class Gradient(Function):
+class BatchNormGradient(Function):
     """The gradients of ``Normalised`` with respect to maps, weight and bias."""
 
     @staticmethod

@@ -56,7 +56,7 @@ class Convolution(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        dx, dw = Gradient.apply(grad, x, weight, ctx.stride, ctx.padding, ctx.needs_input_grad[0])  # type: ignore[no-untyped-call]
+        dx, dw = ConvolutionGradient.apply(grad, x, weight, ctx.stride, ctx.padding, ctx.needs_input_grad[0])  # type: ignore[no-untyped-call]
         return (dx if ctx.needs_input_grad[0] else None), dw, None, None
 
     @staticmethod
@@ -74,7 +74,7 @@ class Convolution(Function):
         return torch.unflatten(output, 1, weight.shape[:2]), 1
 
 
-class Gradient(Function):
+class ConvolutionGradient(Function):
     """The gradients of a convolution with respect to its input (zeros where nobody asks) and its weight."""
 
     @staticmethod
