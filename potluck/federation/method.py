@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.core.architecture import Layout, difference
@@ -174,4 +175,4 @@ class Method(Settings):
         if name not in self.exchanges():
             raise SettingsError(f"{type(self).__name__} has no exchange {name!r}.{nearest(name, self.exchanges())}")
         function = getattr(self, name)
-        return function, lambda server, sender: function.contract(self, server, sender)
+        return function, partial(function.contract, self)

@@ -10,7 +10,9 @@ from typing import Any
 from flwr.app import Error
 from flwr.app import Message as FlowerMessage
 from flwr.supercore.task_identity import TaskIdentity
+from sklearn.tree import DecisionTreeClassifier
 
+from potluck.core.history import History
 from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.admission import published
@@ -24,8 +26,13 @@ from potluck.flower.gateway import Gateway
 from potluck.flower.protocol import PROTOCOL, Invitation, Message, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
+from potluck.methods import CoFED
+from tests import tables
+from tests.flower.things import cnn, deep_cnn, mlp
 
 CPU = pick_device("cpu")
+PUBLIC = tables.made_data(30, 90)
+TEST = tables.made_data(40, 91)
 
 
 class FakeGrid:
@@ -142,3 +149,34 @@ def served(
     people = [RemoteParticipant(name, (weights or {}).get(name, 1.0), accepted.get(name), like) for name in names]
     engine = Flower(gateway, CPU, rules, report)
     return Federation(people, method, public=public, seed=seed, engine=engine, **settings)
+
+
+def people(method: Any, count: int = 3) -> list[Participant]:
+    """Participants whose models the method can use, of different kinds where it allows that."""
+    needs = method.requires()
+    kinds: list[Any] = [cnn, cnn, cnn] if needs.same_architecture else [cnn, mlp, cnn]
+    if needs.stages or needs.convolutions:
+        kinds = [deep_cnn, lambda input_shape, classes: deep_cnn(input_shape, classes, 2), deep_cnn]
+    settings: dict[str, Any] = {"labels": range(3), "test": TEST}
+    made = [
+        Participant(f"p{i}", kinds[i], tables.made_data(20 + 7 * i, i), plan=tables.PLAN, **settings)
+        for i in range(count)
+    ]
+    if isinstance(method, CoFED):
+        made.append(Participant("tree", DecisionTreeClassifier, tables.made_data(20, 7), **settings))
+    return made
+
+
+def over_flower(method: Any, folder: Path, **settings: Any) -> tuple[Federation, FakeGrid]:
+    """A federation of these participants behind a grid, and the grid."""
+    own = settings.pop("people", None) or people(method)
+    public = PUBLIC if method.requires().public != "nothing" else None
+    load = None if public is None else lambda seed: shared(PUBLIC)
+    grid = FakeGrid(client_of(p, folder, public=load) for p in own)
+    return served(grid, method, [p.name for p in own], public=public, **settings), grid
+
+
+def on_serial(method: Any, rounds: int = 2, **settings: Any) -> History:
+    """What the serial engine makes of the same."""
+    public = PUBLIC if method.requires().public != "nothing" else None
+    return Federation(people(method), method, public=public, seed=3, engine="serial", **settings).run(rounds)

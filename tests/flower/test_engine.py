@@ -9,22 +9,29 @@ from typing import ClassVar
 
 import pytest
 import torch
-from sklearn.tree import DecisionTreeClassifier
 
 import potluck
 from potluck.core.requests import Job
-from potluck.flower import gateway as gateway_module
 from potluck.flower.engine import Rules, TooFewError
 from potluck.flower.gateway import Gateway
 from potluck.flower.protocol import Message
 from potluck.flower.public_data import to_payload
 from potluck.methods import MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
-from tests.flower.fakes import FakeGrid, client_of, invitation, served, shared
-from tests.flower.things import Endless, Nan, cnn, deep_cnn, mlp
+from tests.flower.fakes import (
+    PUBLIC,
+    TEST,
+    FakeGrid,
+    client_of,
+    invitation,
+    on_serial,
+    over_flower,
+    people,
+    served,
+    shared,
+)
+from tests.flower.things import Endless, Nan, mlp
 from tests.tables import PLAN, agree, made_data
 
-PUBLIC = made_data(30, 90)
-TEST = made_data(40, 91)
 METHODS = [
     Local(),
     FedAvg(),
@@ -36,67 +43,29 @@ METHODS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(gateway_module, "POLL_INTERVAL", 0.001)
-    monkeypatch.setattr(gateway_module, "NODE_INTERVAL", 0.0)
-    monkeypatch.setattr(gateway_module, "RETRY_DELAY", 0.01)
-
-
-def people(method, count=3):
-    needs = method.requires()
-    kinds = [cnn, cnn, cnn] if needs.same_architecture else [cnn, mlp, cnn]
-    if needs.stages or needs.convolutions:
-        kinds = [deep_cnn, lambda input_shape, classes: deep_cnn(input_shape, classes, 2), deep_cnn]
-    made = [
-        potluck.Participant(f"p{i}", kinds[i], made_data(20 + 7 * i, i), plan=PLAN, labels=range(3), test=TEST)
-        for i in range(count)
-    ]
-    if isinstance(method, CoFED):
-        made.append(potluck.Participant("tree", DecisionTreeClassifier, made_data(20, 7), labels=range(3), test=TEST))
-    return made
-
-
-def table(method, tmp_path, **settings):
-    """The clients of the participants, and the federation that reaches them."""
-    own = settings.pop("people", None) or people(method)
-    public = PUBLIC if method.requires().public != "nothing" else None
-    clients = [client_of(p, tmp_path, public=lambda seed: shared(PUBLIC) if public else None) for p in own]
-    if public is None:
-        clients = [client_of(p, tmp_path) for p in own]
-    grid = FakeGrid(clients)
-    federation = served(grid, method, [p.name for p in own], public=public, **settings)
-    return federation, grid
-
-
-def alone(method, rounds=2, **settings):
-    public = PUBLIC if method.requires().public != "nothing" else None
-    return potluck.Federation(people(method), method, public=public, seed=3, engine="serial", **settings).run(rounds)
-
-
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_the_history_is_the_serial_engines(method, tmp_path):
-    federation, _ = table(method, tmp_path)
-    agree(federation.run(2).rows(), alone(method).rows(), 1e-12)
+    federation, _ = over_flower(method, tmp_path)
+    agree(federation.run(2).rows(), on_serial(method).rows(), 1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_the_order_in_which_answers_come_changes_nothing(method, tmp_path):
-    federation, grid = table(method, tmp_path)
+    federation, grid = over_flower(method, tmp_path)
     pull = grid.pull_messages
     grid.pull_messages = lambda identities: pull(identities)[::-1]
-    agree(federation.run(2).rows(), alone(method).rows(), 1e-12)
+    agree(federation.run(2).rows(), on_serial(method).rows(), 1e-12)
 
 
 @pytest.mark.parametrize("method", [FedAvg(), CoFED(update_batch_size=16)], ids=lambda method: type(method).__name__)
 def test_partial_participation_is_the_serial_engines(method, tmp_path):
-    federation, _ = table(method, tmp_path, participation=0.67)
-    agree(federation.run(4).rows(), alone(method, 4, participation=0.67).rows(), 1e-12)
+    federation, _ = over_flower(method, tmp_path, participation=0.67)
+    agree(federation.run(4).rows(), on_serial(method, 4, participation=0.67).rows(), 1e-12)
 
 
 def test_a_server_that_goes_on_asks_again_and_the_result_is_the_same(tmp_path, monkeypatch):
     method = FedAvg()
-    federation, grid = table(method, tmp_path / "states")
+    federation, grid = over_flower(method, tmp_path / "states")
     federation.run(2, run_dir=tmp_path / "run")
     kept = tmp_path / "run" / "checkpoints" / "round-00000002"
     for path in kept.iterdir():
@@ -108,12 +77,12 @@ def test_a_server_that_goes_on_asks_again_and_the_result_is_the_same(tmp_path, m
     history = again.run(3, run_dir=tmp_path / "run", resume=True)
     fitted = {job.round for job in jobs if isinstance(job.work, potluck.Fit)}
     assert fitted == {3}  # round 2 came from what was stored
-    agree(history.rows(), alone(method, 3).rows(), 1e-12)
+    agree(history.rows(), on_serial(method, 3).rows(), 1e-12)
 
 
 def test_a_participant_that_is_started_again_in_the_middle_of_a_round_goes_on(tmp_path):
     method = CoFED(update_batch_size=16)
-    federation, grid = table(method, tmp_path)
+    federation, grid = over_flower(method, tmp_path)
     federation.run(1)
     own = {p.name: p for p in people(method)}
 
@@ -132,19 +101,19 @@ def test_a_participant_that_is_started_again_in_the_middle_of_a_round_goes_on(tm
 
     grid.clients[101] = Interrupted(101, grid.clients[101])
     federation.run(2)
-    agree(federation.history.rows(), alone(method, 3).rows(), 1e-12)
+    agree(federation.history.rows(), on_serial(method, 3).rows(), 1e-12)
     assert [head["kind"] for node, head in grid.pushed if node == 101].count("invitation") == 2
 
 
 def test_a_message_that_does_not_arrive_is_sent_again(tmp_path):
-    federation, grid = table(FedAvg(), tmp_path)
+    federation, grid = over_flower(FedAvg(), tmp_path)
     grid.broken[100] = 2
-    agree(federation.run(2).rows(), alone(FedAvg()).rows(), 1e-12)
+    agree(federation.run(2).rows(), on_serial(FedAvg()).rows(), 1e-12)
 
 
 def test_a_round_ends_at_its_timeout_without_who_does_not_answer(tmp_path):
     reported = []
-    federation, grid = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3), report=reported.append)
+    federation, grid = over_flower(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3), report=reported.append)
     federation.run(1)
     grid.silent.add(102)
     rows = federation.run(1).rows()[-3:]
@@ -158,7 +127,7 @@ def test_a_round_ends_at_its_timeout_without_who_does_not_answer(tmp_path):
 
 
 def test_too_few_fail_clearly(tmp_path):
-    federation, grid = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3, min_participants=3))
+    federation, grid = over_flower(FedAvg(), tmp_path, rules=Rules(answer_timeout=0.3, min_participants=3))
     grid.silent.add(102)
     with pytest.raises(TooFewError, match=r"2 of 3 participants are left, and 3 are needed"):
         federation.run(1)
@@ -166,7 +135,7 @@ def test_too_few_fail_clearly(tmp_path):
 
 def test_too_few_wait_if_the_file_says_so(tmp_path):
     reported = []
-    federation, grid = table(
+    federation, grid = over_flower(
         FedAvg(),
         tmp_path,
         rules=Rules(answer_timeout=0.1, min_participants=3, on_too_few="wait"),
@@ -184,7 +153,7 @@ def test_too_few_wait_if_the_file_says_so(tmp_path):
         return pull(identities)
 
     grid.pull_messages = counted
-    agree(federation.run(2).rows(), alone(FedAvg()).rows(), 1e-12)
+    agree(federation.run(2).rows(), on_serial(FedAvg()).rows(), 1e-12)
 
 
 def test_whoever_raises_is_left_out_and_its_words_stay_there(tmp_path, caplog):
@@ -201,7 +170,7 @@ def test_whoever_raises_is_left_out_and_its_words_stay_there(tmp_path, caplog):
     own = people(Local())
     own[1] = potluck.Participant("p1", Broken, made_data(20, 1), plan=PLAN, labels=range(3), test=TEST)
     reported = []
-    federation, _ = table(Local(), tmp_path, people=own, report=reported.append)
+    federation, _ = over_flower(Local(), tmp_path, people=own, report=reported.append)
     rows = federation.run(1).rows()
     assert rows[1]["refused"] == "it failed there with RuntimeError"
     assert not any("patient" in line for line in reported)
@@ -230,7 +199,7 @@ def test_there_is_a_limit_on_the_messages_of_a_round(tmp_path):
 
 
 def test_an_answer_larger_than_the_limit_is_not_opened(tmp_path):
-    federation, _ = table(FedAvg(), tmp_path, rules=Rules(answer_timeout=5, min_participants=0))
+    federation, _ = over_flower(FedAvg(), tmp_path, rules=Rules(answer_timeout=5, min_participants=0))
     federation.run(1)
     federation.engine.gateway.limits = potluck.Limits(bytes=2000)
     rows = federation.run(1).rows()[3:]
@@ -247,7 +216,7 @@ def test_an_answer_larger_than_the_limit_is_not_opened(tmp_path):
     ],
 )
 def test_a_message_that_is_not_what_was_asked_for_is_refused(change, why, tmp_path):
-    federation, grid = table(FedAvg(), tmp_path)
+    federation, grid = over_flower(FedAvg(), tmp_path)
     federation.run(0)
     honest = grid.clients[101]
 
@@ -335,7 +304,7 @@ def test_other_notes_cost_a_participant_its_round_and_nobody_else(notes, why, tm
 
 
 def test_credibility_is_the_servers_setting(tmp_path):
-    federation, _ = table(FedAvg(), tmp_path, weights={"p2": 5.0})
+    federation, _ = over_flower(FedAvg(), tmp_path, weights={"p2": 5.0})
     own = people(FedAvg())
     for participant in own:
         participant.weight = 5.0 if participant.name == "p2" else 1.0
@@ -371,7 +340,7 @@ def test_a_server_that_begins_again_with_one_more_gets_what_it_would_have_got(me
     del grid.since[100]
     served(grid, method, names, public=public, join_timeout=0.1).run(1)
     grid.since[100] = "late"
-    agree(served(grid, method, names, public=public).run(2).rows(), alone(method).rows(), 1e-12)
+    agree(served(grid, method, names, public=public).run(2).rows(), on_serial(method).rows(), 1e-12)
 
 
 def test_a_latecomer_that_does_not_fit_leaves_no_trace(tmp_path):
@@ -411,7 +380,7 @@ def test_public_data_are_sent_once_and_counted(tmp_path):
     federation = served(grid, method, [p.name for p in own], public=PUBLIC)
     rows = federation.run(2).rows()
     size = to_payload(shared(PUBLIC)).size
-    local = alone(method).rows()
+    local = on_serial(method).rows()
     assert [row["bytes_down"] for row in rows[:4]] == [row["bytes_down"] + size for row in local[:4]]
     assert [row["bytes_down"] for row in rows[4:]] == [row["bytes_down"] for row in local[4:]]
     assert [row["accuracy"] for row in rows] == [row["accuracy"] for row in local]
@@ -419,7 +388,7 @@ def test_public_data_are_sent_once_and_counted(tmp_path):
 
 
 def test_the_run_folder_is_that_of_a_simulation(tmp_path):
-    federation, _ = table(FedAvg(), tmp_path / "states")
+    federation, _ = over_flower(FedAvg(), tmp_path / "states")
     history = federation.run(2, run_dir=tmp_path / "run")
     settings = json.loads((tmp_path / "run" / "settings.json").read_text())
     assert settings["engine"] == "flower"
