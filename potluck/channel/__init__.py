@@ -1,1 +1,1 @@
-"""The channel: the one way a payload takes between a participant and the server, on every engine."""
+"""The channel: the route of every payload between a participant and the server, on every engine."""

@@ -1,4 +1,4 @@
-"""The channel between participants and the server: what a payload must look like, and how many bytes it takes."""
+"""The channel between participants and the server: it checks payloads and counts their bytes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from potluck.core.schema import Schema
 
 @dataclass(frozen=True)
 class Channel:
-    """The one way a payload takes, whatever engine carries it.
+    """The route of every payload, the same on every engine.
 
     Args:
-        limits: how large a payload may be.
+        limits: how large a payload may be; by default ``Limits()``.
     """
 
     limits: Limits = field(default_factory=Limits)
 
     def size(self, payload: Payload) -> int:
-        """How many bytes travel."""
+        """How many bytes are sent."""
         return payload.size
 
     def check(self, payload: Payload, schema: Schema) -> None:
-        """Raises PayloadError, in words that can follow the sender's name, for what must not be read."""
+        """Raises PayloadError, with a message that can follow the sender's name, unless the payload may be read."""
         self.limits.check_size(self.size(payload))
         schema.check(payload)

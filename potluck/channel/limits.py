@@ -1,4 +1,4 @@
-"""How large a payload may be before anything in it is looked at."""
+"""How large a payload may be, checked before anything in it is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Limits:
     """What one payload may take.
 
     Args:
-        bytes: how many bytes it may have as it travels.
-        tensors: how many tensors it may hold.
-        facts: how many characters its facts may have, as JSON.
+        bytes: how many bytes it may have as it is sent; by default 2 GiB.
+        tensors: how many tensors it may hold; by default 100,000.
+        facts: how many characters its facts may have, as JSON; by default 2²⁴.
     """
 
     bytes: int = MAX_BYTES
@@ -29,6 +29,6 @@ class Limits:
             raise PayloadError(f"the payload has {size} bytes; the limit is {self.bytes}")
 
     def read(self, data: builtins.bytes, *, finite: bool = True) -> Payload:
-        """The payload in what came from the other side, refusing what is damaged or too large."""
+        """The payload in bytes that were received; raises PayloadError for what is damaged or too large."""
         self.check_size(len(data))
         return Payload.from_bytes(data, max_tensors=self.tensors, max_facts=self.facts, finite=finite)

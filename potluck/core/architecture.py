@@ -1,7 +1,7 @@
-"""Are these two networks the same? One notion of architecture, for everybody who asks.
+"""Whether two networks have the same architecture: the one notion of it.
 
-Stacking, admission and storage ask ``==``; whoever averages weights asks for the ``layout``; what is written to disk
-names the ``digest``.
+Stacking, admission and storage compare with ``==``, weight sharing compares the ``layout``, and files on disk are named
+by the ``digest``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Architecture:
     """What a network is, apart from the values of its weights.
 
     Args:
-        module: the network. It is looked at once, here; a module that changes afterwards needs a new Architecture.
+        module: the network. It is inspected once, here; a module that changes afterwards needs a new Architecture.
 
     Two are equal when the code of one, run on the weights of the other, is that other: the same submodules of the same
     classes, with equal plain attributes and tensors of equal shapes. An attribute that is not plain makes a module
-    like no other, which costs speed and never correctness. Equal ones are one object, as long as anybody holds it, so
-    that to compare two costs nothing however many networks there are.
+    equal to no other, which costs speed and never correctness. Equal ones are one object, as long as it is referenced,
+    so that comparing two costs nothing however many networks there are.
     """
 
     layout: Layout
@@ -64,7 +64,7 @@ def layout_of(entries: Mapping[str, Tensor]) -> Layout:
 
 
 def difference(found: Mapping[str, Sequence[str | int]], expected: Mapping[str, Sequence[str | int]]) -> str:
-    """The first entry in which two layouts differ, in words."""
+    """The first entry in which two layouts differ, for an error message."""
     odd = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
     return f"{odd[:100]} is {_entry(found.get(odd))}; expected {_entry(expected.get(odd))}"
 
@@ -79,7 +79,7 @@ def spec(tensor: Tensor) -> Hashable:
 
 
 def token(value: Any) -> Hashable:
-    """Something that is equal for equal plain values, and for anything else only for that very thing."""
+    """Something hashable that is equal for equal plain values, and for any other object only for that object."""
     if isinstance(value, (*_PLAIN, *_CODE)):
         return value
     if isinstance(value, list | tuple):
@@ -106,7 +106,7 @@ def _tensor(tensor: Tensor | None) -> Hashable:
     return None if tensor is None else (spec(tensor), tensor.requires_grad)
 
 
-# What every module has: containers looked at separately, the mode (set anew for each job), and hooks.
+# What every module has: containers, which are inspected separately, and the mode, which is set for each job.
 _EMPTY = {name for name in vars(nn.Module()) if not name.endswith("hooks")}
 
 _PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype, torch.device, type)
@@ -115,7 +115,7 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType)
 
 @dataclass(frozen=True, eq=False)
 class Itself:
-    """Something that is like nothing else. It is held, so that nothing else can take its place in memory."""
+    """An object that is equal to itself alone. It is referenced here, so that no other object can get its address."""
 
     value: Any
 
@@ -127,7 +127,7 @@ class Itself:
 
 
 def _stable(value: Any) -> Any:
-    """A structure as JSON can hold it, without anything that differs from process to process."""
+    """A structure as JSON can hold it, without anything that differs between processes."""
     if isinstance(value, Itself):
         return _stable(type(value.value))
     if isinstance(value, (type, *_CODE)):

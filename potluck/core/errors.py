@@ -1,4 +1,4 @@
-"""What can go wrong by a user's or a sender's doing. Every message says what was given and what was expected."""
+"""Errors that a user or a sender causes. Every message names the value, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class PotluckError(Exception):
 
 
 class DataError(PotluckError, ValueError):
-    """Data that cannot be used: empty, not finite, of the wrong shape, or with labels nobody declared."""
+    """Data that cannot be used: empty, not finite, of the wrong shape, or with labels outside the label space."""
 
 
 class ModelError(PotluckError, ValueError):
-    """A model that cannot be used, or cannot do what is asked of it."""
+    """A model that cannot be used, or cannot do what a request asks."""
 
 
 class SettingsError(PotluckError, ValueError):
@@ -23,7 +23,7 @@ class SettingsError(PotluckError, ValueError):
 
 
 class PayloadError(PotluckError, ValueError):
-    """A payload that must not be used: damaged, too large, or not what was asked for."""
+    """A payload that must not be used: damaged, too large, or not as its schema says."""
 
 
 class RequirementsError(PotluckError, ValueError):
@@ -44,5 +44,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def how_to_install(extra: str) -> str:
-    """Ends an error message about something that an extra brings. The index's `potluck` is another project."""
+    """Ends an error message about an extra that is missing. The package index's `potluck` is another project."""
     return f"pip install '.[{extra}]' in Potluck's folder."

@@ -1,4 +1,4 @@
-"""Label spaces: the classes a participant tells apart, in the participant's own words (strings or integers)."""
+"""Label spaces: the classes of a participant, as its own strings or integers, sorted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Label = str | int
 LabelSpace = tuple[Label, ...]
 
 UNLABELLED = -1
-"""Stands for 'no label' wherever labels are positions in a label space."""
+"""Means 'no label' wherever labels are positions in a label space."""
 
 
 def label_space(values: Iterable[Any], owner: str) -> LabelSpace:
@@ -53,7 +53,7 @@ def union(spaces: Iterable[LabelSpace]) -> LabelSpace:
 
 
 def one_space(told: Mapping[str, list[Label]]) -> list[Label]:
-    """The label space that all participants told, or an error that names who differs."""
+    """The label space that all participants sent, or an error that names who differs."""
     first = min(told)
     for name, labels in told.items():
         if labels != told[first]:
@@ -66,7 +66,7 @@ def _sorted(labels: Iterable[Label]) -> LabelSpace:
 
 
 def plain_labels(y: np.ndarray[Any, Any], owner: str) -> np.ndarray[Any, Any]:
-    """Labels in an array that numpy can sort, whatever objects they came as."""
+    """Labels in an array that numpy can sort, whatever objects they were."""
     return np.asarray([plain_label(label, owner) for label in y]) if y.dtype.kind == "O" else y
 
 

@@ -1,4 +1,4 @@
-"""A learner: what a participant brings. It can be trained and asked; a network can do more."""
+"""A learner: a participant's model, which can be trained and read; a network can do more."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Learner(ABC):
-    """The least a learner can do."""
+    """What every learner can do."""
 
     shows_layers: ClassVar[bool] = False
     """Whether its parameters, inner layers and gradients are open to methods."""
     answers_untrained: ClassVar[bool] = False
-    """Whether it can be asked before it was ever trained."""
+    """Whether it can be read before it was ever trained."""
     model: Any
 
     @abstractmethod
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
-        """Raises ModelError unless the model takes these inputs and tells that many classes apart."""
+        """Raises ModelError unless the model takes these inputs and puts out that many classes."""
 
     @abstractmethod
     def fit(self, job: Job, device: torch.device) -> Fitted:
@@ -37,12 +37,12 @@ class Learner(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must keep of it: tensors and plain values, in dicts and lists."""
+        """What a checkpoint stores of it: tensors and plain values, in dicts and lists."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes up what ``state`` gave."""
+        """Restores what ``state`` returned."""
 
     @abstractmethod
     def check_keepable(self, samples: Samples, owner: str) -> None:
-        """Raises ModelError unless the learner can be kept in a checkpoint; called before any training."""
+        """Raises ModelError unless a checkpoint can store the learner; called before any training."""

@@ -16,27 +16,41 @@ from potluck.core.errors import ModelError, nearest
 
 
 class ModelView:
-    """A module with its own tensors, or with others in their place (which is how engines stack networks)."""
+    """A module with its own tensors, or with others in their place (which is how engines stack networks).
+
+    Args:
+        module: the network.
+        tensors: parameters and buffers by name, in the place of the module's own; by default those.
+    """
 
     def __init__(self, module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> None:
         self._module = module
         self._tensors = tensors
 
     def __call__(self, x: Tensor) -> Tensor:
-        """What the whole network makes of a batch: logits."""
+        """The whole network's output for a batch: logits."""
         return self._call(self._module, x)
 
     def part(self, names: str | Sequence[str], x: Tensor, *, running: bool = True) -> Tensor:
-        """What one named submodule, or several in a row, make of a batch of inner features.
+        """The output of one named submodule, or of several one after the other, for a batch of inner features.
 
-        With ``running=False`` running statistics, such as BatchNorm's, stay as they were.
+        Args:
+            names: the submodule's name, or several.
+            x: the features.
+            running: whether running statistics, such as BatchNorm's, are updated in training mode; by default True.
         """
         for name in [names] if isinstance(names, str) else names:
             x = self._call(submodule(self._module, name), x, running)
         return x
 
     def taps(self, x: Tensor, at: Sequence[str], submodules: Sequence[str] = ()) -> tuple[Tensor, dict[str, Tensor]]:
-        """The output, and what the named layers put out on the way there; of some ``submodules`` in a row, or all."""
+        """The output, and the outputs of named layers, from one pass through the network.
+
+        Args:
+            x: the inputs.
+            at: the names of the layers.
+            submodules: run only these, one after the other; by default the whole network.
+        """
         with tapped(self._module, at) as taken:
             output = self.part(submodules, x) if submodules else self(x)
         return output, {name: reached(name, taken) for name in at}
@@ -57,7 +71,7 @@ class ModelView:
         return output
 
     def _inside(self, part: nn.Module) -> dict[str, Tensor]:
-        """The tensors of a part, under its own names; a tensor that parts share is known under its first name."""
+        """The tensors of a part, under its own names; a tensor that parts share is listed under its first name."""
         assert self._tensors is not None
         known = chain(self._module.named_parameters(), self._module.named_buffers())
         first = {tensor: name for name, tensor in known}  # tensors are hashed as the objects they are
@@ -67,7 +81,12 @@ class ModelView:
 
 @dataclass(frozen=True, eq=False)
 class FrozenModel:
-    """A frozen model to learn beside, in evaluation mode: weights for one's own architecture, or for ``module``."""
+    """A network in an objective's context that does not learn, in evaluation mode.
+
+    Args:
+        weights: every weight and buffer by name.
+        module: the network they belong to; by default the participant's own architecture.
+    """
 
     weights: Mapping[str, Tensor]
     module: nn.Module | None = None
@@ -87,7 +106,7 @@ def submodule(module: nn.Module, name: str) -> nn.Module:
 
 
 def reached(name: str, taken: Mapping[str, Tensor]) -> Tensor:
-    """What a layer put out, or an error if the network never ran it."""
+    """A layer's output, or an error if the network never ran it."""
     if name not in taken:
         raise ModelError(f"The network did not run its layer {name!r}, so nothing can be tapped there.")
     return taken[name]

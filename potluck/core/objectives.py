@@ -14,13 +14,13 @@ from potluck.core.model_view import ModelView
 from potluck.core.samples import Batch
 
 Context = Mapping[str, Any]
-"""What belongs to one participant: tensors, dicts of tensors, plain values, frozen companion models."""
+"""What belongs to one participant: tensors, dicts of tensors, plain values, ``FrozenModel``s."""
 
 Objective = Callable[[ModelView, Batch, Context], Tensor]
 
 Gradients = dict[str, Tensor]
 CombineGradients = Callable[[list[Gradients], Context], Gradients]
-"""What becomes of the objectives' gradients (one dict for each) before the optimizer sees them."""
+"""Combines the objectives' gradients (one dict for each) into those that the optimizer gets."""
 
 
 def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
@@ -35,7 +35,7 @@ def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
 def hard_and_soft(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """MHAT eq. 4 and 6: cross-entropy to the label where there is one, to ``soft`` where there is one.
 
-    Both sums run over samples, so with all sets mixed into one, the mean over a batch keeps the paper's
+    Both sums run over samples, so with all sets mixed into one, the mean over a batch has the paper's
     proportions. Soft labels are softmax(z/T), hard ones T = 1, and there is no T² factor.
     """
     logits = model(batch["x"])

@@ -1,4 +1,4 @@
-"""A party as an engine sees it: a participant, or the server. Engines know no more of either."""
+"""A party as an engine sees it: a participant, or the server."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from potluck.core.samples import Samples
 
 
 class Party(Protocol):
-    """Whoever yields requests."""
+    """Yields requests: a participant or the server."""
 
     @property
     def name(self) -> str:
-        """How the others call it."""
+        """Its name, unique in a federation."""
 
     @property
     def seed(self) -> int:
-        """What its random draws derive from."""
+        """What its random numbers derive from."""
 
     @property
     def round(self) -> int:

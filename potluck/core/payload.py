@@ -39,12 +39,17 @@ DIMENSIONS = 64
 
 
 MAX_BYTES, MAX_TENSORS, MAX_FACTS = 2**31, 100_000, 2**24
-"""How many bytes, tensors and characters of facts a payload may have, unless somebody allows less."""
+"""How many bytes, tensors and characters of facts a payload may have by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """Named tensors and plain facts (what JSON can hold). The tensors are read, never written to."""
+    """Named tensors and plain facts. The tensors are read, never written to.
+
+    Args:
+        tensors: tensors by name, of the types that safetensors knows; by default none.
+        facts: plain values by name, as JSON can hold them; by default none.
+    """
 
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +92,7 @@ class Payload:
         return 8 + (text + 7) // 8 * 8 + end
 
     def to_bytes(self) -> bytes:
-        """This payload as it travels."""
+        """This payload as it is sent."""
         # Tensors that share memory are one to safetensors, but two to the reader.
         separate = {name: tensor.clone() for name, tensor in self.tensors.items()}
         return bytes(save(separate, metadata={"facts": self._facts} if self.facts else None))
@@ -96,7 +101,14 @@ class Payload:
     def from_bytes(
         data: bytes, *, max_tensors: int = MAX_TENSORS, max_facts: int = MAX_FACTS, finite: bool = True
     ) -> Payload:
-        """Reads a payload, refusing what is damaged, too large or, unless a schema checks that later, not finite."""
+        """Reads a payload; raises PayloadError for what is damaged or too large.
+
+        Args:
+            data: the bytes that ``to_bytes`` wrote.
+            max_tensors: how many tensors it may hold.
+            max_facts: how many characters its facts may have.
+            finite: whether NaN and infinity are refused here; by default True. A schema refuses them later.
+        """
         try:
             facts = _read_facts(data, max_tensors, max_facts)
             payload = Payload(load(data), facts)
@@ -111,7 +123,7 @@ class Payload:
         return payload
 
     def check_finite(self) -> None:
-        """Refuses NaN and infinity, which one sender could use to spoil everybody's mean."""
+        """Raises PayloadError for NaN and infinity, which would spoil the mean of all."""
         _ = self._facts  # as JSON, which has neither
         for name, tensor in sorted(self.tensors.items()):
             if tensor.is_floating_point() and not _finite(tensor):
@@ -119,12 +131,12 @@ class Payload:
 
 
 def _finite(tensor: torch.Tensor) -> bool:
-    """Whether all values are finite. A finite sum proves it, in one quick pass; large values can make it infinite."""
+    """Whether all values are finite. A finite sum proves it in one pass; large values can make it infinite."""
     return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
 
 
 def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]:
-    """The facts, and the limits kept, from the header alone: no tensor is read yet."""
+    """The facts, after the limits were checked, from the header alone: no tensor is read yet."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__", None) or {}
@@ -132,7 +144,7 @@ def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]
         raise PayloadError(f"The payload has {len(header)} tensors; the limit is {max_tensors}.")
     text = metadata.get("facts", "{}")
     if set(metadata) - {"facts"}:
-        raise PayloadError(f"The payload has metadata nobody asked for: {sorted(set(metadata) - {'facts'})}.")
+        raise PayloadError(f"The payload has metadata that was not asked for: {sorted(set(metadata) - {'facts'})}.")
     if len(text) > max_facts:
         raise PayloadError(f"The payload's facts have {len(text)} characters; the limit is {max_facts}.")
     facts = json.loads(text)
@@ -148,7 +160,11 @@ class LazyReplies(Mapping[str, T]):
     """A reply for each participant, made when it is handed out, so that not all of them are held at once.
 
     Replies are made after the function that returned this has ended, some while others are already at the next
-    exchange: what ``make`` looks at must last until the round is over.
+    exchange: what ``make`` reads must last until the round is over.
+
+    Args:
+        names: the participants.
+        make: makes the reply for one of them.
     """
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:

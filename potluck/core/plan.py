@@ -1,4 +1,4 @@
-"""A plan: how one participant trains. Each has its own, and nobody else needs to know it."""
+"""A plan: how one participant trains. Each has its own, and it is not sent."""
 
 from __future__ import annotations
 
@@ -38,15 +38,26 @@ SCHEDULES: dict[str, Schedule] = {
 
 
 class Plan(Settings):
-    """How a participant trains a network. An estimator trains in its own way and ignores it.
+    """How a participant trains a network. An estimator ignores it.
 
-    ``optimizer`` is one of the names, or anything that makes a torch optimizer from parameters and ``lr`` (and
-    ``momentum`` and ``weight_decay`` where set): ``torch.optim.RMSprop``, or ``"package.module:name"``.
-    ``epochs=0`` trains nothing. A last batch of a single sample joins the batch before it, since BatchNorm cannot
-    train on one sample. ``schedule`` changes the rate in the course of a training. ``max_grad_norm`` bounds the
-    norm of the gradient. ``transform`` turns a batch of inputs into what the model reads, in training and prediction
-    (by default bytes are divided by 255); ``augment`` changes a batch with the generator it is given, in training only.
-    A ``transform`` that draws random numbers is seeded in training, and refused where something is predicted.
+    Args:
+        optimizer: "sgd", "adam" (the default) or "adamw"; or what makes a torch optimizer from parameters and ``lr``
+            (and ``momentum`` and ``weight_decay`` where set), such as ``torch.optim.RMSprop``, or its name as
+            ``"package.module:name"``.
+        lr: the learning rate; by default 0.001.
+        momentum: for "sgd", and other optimizers that take it; by default 0.
+        weight_decay: by default 0.
+        epochs: passes over the samples in each training; by default 1. With 0 nothing is trained.
+        batch_size: samples at each step; by default 32. A last batch of a single sample is added to the batch before
+            it, since BatchNorm cannot train on one sample.
+        schedule: what ``lr`` is multiplied by: "constant" (the default), "linear", "cosine", or a function of the
+            progress through a training, from 0 to 1, and the round.
+        max_grad_norm: the largest norm of the gradient; by default None, for no bound.
+        transform: turns a batch of inputs into what the model reads, in training and prediction; by default bytes are
+            divided by 255. One that draws random numbers is seeded in training, and refused where something is
+            predicted.
+        augment: changes a batch of inputs, in training only; called with the batch and a generator to draw from. By
+            default nothing.
     """
 
     model_config = ConfigDict(title="a plan")
@@ -84,7 +95,7 @@ class Plan(Settings):
         return self.lr * float(schedule(progress, round))
 
     def inputs(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A batch of stored inputs as the model reads it: transformed, bytes scaled, in the model's precision."""
+        """A batch of stored inputs as the model reads it: transformed, bytes scaled, in the model's type."""
         if self.transform is not None:
             x = self.transform(x)
         elif x.dtype == torch.uint8:
@@ -92,7 +103,7 @@ class Plan(Settings):
         return x.to(dtype) if x.is_floating_point() else x
 
     def draws(self, x: torch.Tensor) -> bool:
-        """Whether ``transform`` draws random numbers, as it does on two of these inputs; looked at once."""
+        """Whether ``transform`` draws random numbers, found out once, on two of these inputs."""
         if self.transform is None:
             return False
         if self._transform_draws is None:

@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable
 
 SET_PARENT_DEATH_SIGNAL = 1
-"""The name of Linux's ``prctl`` for it."""
+"""PR_SET_PDEATHSIG of Linux's ``prctl``."""
 
 
 def ending_with_parent(by: signal.Signals) -> Callable[[], object]:
-    """What a process calls that has just been forked: Linux then ends it by a signal when its parent is killed.
+    """A function for a process to call right after it was forked: Linux then ends it when its parent is killed.
 
-    Elsewhere nothing happens. The library is looked up here, since a child had better not.
+    Elsewhere the function does nothing. The C library is loaded here, since that is not safe in the child.
+
+    Args:
+        by: the signal that ends it.
     """
     if not sys.platform.startswith("linux"):
         return lambda: None

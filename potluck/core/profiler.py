@@ -12,25 +12,25 @@ from rich.table import Table
 
 PHASES = {
     "train": "participants and the server learn",
-    "predict": "participants answer on public or own samples",
-    "tap": "networks show what their layers put out",
+    "predict": "predictions on public or own samples",
+    "tap": "outputs of inner layers are read",
     "method": "the participants' halves of the method",
     "merge": "the server checks and merges answers, and makes replies",
-    "copy": "data and models travel to and from the device",
-    "storage": "participants go to disk and come back",
-    "evaluate": "everyone is tested",
+    "copy": "data and models are copied to and from the device",
+    "storage": "participants are written to disk and read back",
+    "evaluate": "all participants are evaluated",
     "checkpoint": "the history and checkpoints are written",
     "other": "everything else",
 }
-"""What there is to time, and what it means."""
+"""The phases of a profile, and what they mean."""
 
 
 class Profiler:
     """Times phases. A phase inside another one pauses it, so that every second is counted once.
 
     Args:
-        device: what the run computes on. On a GPU work is waited for where a phase ends, which costs a little time: so
-            nobody profiles unless asked to.
+        device: what the run computes on; by default a CPU. On a GPU the profiler waits for the work of a phase where
+            it ends, which costs a little time.
     """
 
     def __init__(self, device: torch.device | None = None) -> None:

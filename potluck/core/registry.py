@@ -28,7 +28,7 @@ _ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=Non
 
 @contextmanager
 def importing_only(allowed: Collection[str]) -> Iterator[None]:
-    """Inside, nothing is imported by a name that is not one of these, letter by letter: others chose the names."""
+    """Inside, nothing is imported by a name that is not exactly one of these: others chose the names."""
     token = _ALLOWED.set(allowed)
     try:
         yield
@@ -137,7 +137,7 @@ def _key(name: str) -> str:
 
 
 def call(name: str, function: Callable[..., Any], settings: Mapping[str, Any], **given: Any) -> Any:
-    """Calls ``function(**given, **settings)``; a setting that is wrong or missing is told by its name."""
+    """Calls ``function(**given, **settings)``; raises SettingsError with the name of a wrong or missing setting."""
     for _, wrong in misfits(name, function, settings, given):
         raise SettingsError(wrong)
     return function(**given, **settings)
@@ -146,7 +146,7 @@ def call(name: str, function: Callable[..., Any], settings: Mapping[str, Any], *
 def misfits(
     name: str, function: Callable[..., Any], settings: Mapping[str, Any], given: Collection[str]
 ) -> list[Mistake]:
-    """What stands against calling the function with these settings and what will be given besides."""
+    """The reasons why the function cannot be called with these settings and these other arguments."""
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
     free = [parameter.name for parameter in parameters if parameter.name not in given]

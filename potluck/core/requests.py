@@ -1,4 +1,4 @@
-"""What a method may ask for: heavy work (Fit, Predict, Tap), and an exchange with the server.
+"""What a method may ask for: work on a model (Fit, Predict, Tap), and an exchange with the server.
 
 A participant's side of a method is a generator that yields these instead of doing the work itself, so that an engine
 can carry out what many participants ask for at once. A class says all about its kind of request: whether it changes
@@ -40,7 +40,12 @@ class Request(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Request):
-    """Send a payload to the server's function of that name. Answered with the server's reply, a Payload."""
+    """Send a payload to the server's function of that name. Answered with the server's reply, a Payload.
+
+    Args:
+        name: the exchange.
+        payload: what is sent.
+    """
 
     name: str
     payload: Payload
@@ -53,9 +58,9 @@ class Work(Request):
     """What an engine carries out on one learner."""
 
     phase: ClassVar[str]
-    """What a profile counts it as."""
+    """The phase of a profile that it counts as."""
     writes: ClassVar[bool]
-    """Whether it changes the model. Then it is not simply tried again when it fails."""
+    """Whether it changes the model. Then it cannot be tried again after a failure."""
     on: Samples | None
     plan: Plan | None
     learner: Learner | None
@@ -78,7 +83,7 @@ class Work(Request):
 
     @abstractmethod
     def answer(self, job: Job, device: torch.device) -> Any:
-        """Has the job's learner do it, alone: the reference."""
+        """Has the job's learner do the work, unstacked: the reference."""
 
     def dry_answer(self, job: Job, device: torch.device) -> Any:
         """What a dry run answers, which trains nothing."""
@@ -87,12 +92,17 @@ class Work(Request):
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a training did: optimizer steps, and each epoch's mean loss for each objective."""
+    """What a training did.
+
+    Args:
+        steps: how many optimizer steps.
+        losses: each epoch's mean loss for each objective.
+        weighted: False where samples have weights and the estimator cannot use them.
+    """
 
     steps: int
     losses: tuple[tuple[float, ...], ...] = ()
     weighted: bool = True
-    """False where sample weights were given to an estimator that cannot use them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +110,20 @@ class Fit(Work):
     """Train. Answered with a ``Fitted``.
 
     Args:
-        objective: what to minimise: one, or several; their gradients are added up unless ``combine_gradients`` says
-            otherwise.
-        on: the samples; one's own data if None.
-        context: what belongs to this participant and the objective reads: tensors, plain values, ``FrozenModel``.
-        plan: how to train; one's own plan if None.
-        combine_gradients: what becomes of the objectives' gradients before the optimizer sees them.
-        mask: parameter name → where it may change (boolean, of its shape or one that broadcasts to it).
-        noise: name → shape; standard normal numbers of that shape for each sample, fresh at each step, which the
-            objective finds in the batch under that name.
-        freeze_norm_stats: normalisation layers use their running statistics and leave them as they are.
-        learner: another model than one's own, such as the server's.
+        objective: the loss to minimise, or several; by default cross-entropy to the labels.
+        on: the samples; by default one's own data.
+        context: what the objective reads besides the batch: tensors, plain values, ``FrozenModel``s of this
+            participant; by default nothing.
+        plan: how to train; by default one's own plan.
+        combine_gradients: combines the objectives' gradients (one dict for each, and the context) into those that the
+            optimizer gets; by default they are added up.
+        mask: parameter name → where it may change (boolean, of its shape or one that broadcasts to it); by default
+            everywhere.
+        noise: name → shape; standard normal numbers of that shape for each sample, drawn anew at each step, which the
+            objective finds in the batch under that name; by default none.
+        freeze_norm_stats: whether normalisation layers use their running statistics and leave them as they are; by
+            default False.
+        learner: the model; by default one's own. The server's half names one of the server's.
     """
 
     phase: ClassVar[str] = "train"
@@ -132,11 +145,11 @@ class Fit(Work):
 
     @property
     def plain(self) -> bool:
-        """Whether it is nothing but 'learn the labels': all that an estimator can be asked for."""
+        """Whether it is plain training on labels, the only kind that an estimator can do."""
         return self.objectives == (cross_entropy,) and not self.mask and self.combine_gradients is None
 
     def stack_key(self, job: Job) -> Hashable:
-        """Inside a stack learning rates may differ, and how samples are cut into steps."""
+        """In a stack learning rates may differ, and how samples are divided into steps."""
         free = ("lr", "schedule", "epochs", "batch_size")
         return (
             self.objectives,
@@ -154,7 +167,7 @@ class Fit(Work):
         return job.learner.fit(job, device)
 
     def dry_answer(self, job: Job, device: torch.device) -> Fitted:
-        """Networks stay as they are; whoever cannot answer unfitted is fitted on a few samples."""
+        """Networks stay as they are; an estimator, which cannot predict unfitted, is fitted on a few samples."""
         if job.learner.answers_untrained:
             return Fitted(steps=0)
         return job.learner.fit(replace(job, samples=job.samples.few_of_each()), device)
@@ -165,9 +178,9 @@ class Reading(Work):
     """Asks something of a model and leaves it as it is. A kind of reading is a subclass with ``compute``.
 
     Args:
-        on: the samples to look at.
-        plan: whose ``transform`` turns them into what the model reads; one's own plan if None.
-        learner: another model than one's own, such as the server's.
+        on: the samples to read.
+        plan: the plan whose ``transform`` prepares them for the model; by default one's own.
+        learner: the model; by default one's own. The server's half names one of the server's.
     """
 
     phase: ClassVar[str] = "predict"
@@ -186,7 +199,7 @@ class Reading(Work):
 
     @property
     def of_features(self) -> bool:
-        """Whether the samples are inner features, which no plan's ``transform`` touches."""
+        """Whether the samples are inner features, which are not transformed."""
         return False
 
     def collect(self, batches: Sequence[Any]) -> Any:
@@ -207,7 +220,14 @@ class Reading(Work):
 
 @dataclass(frozen=True, eq=False)
 class Predict(Reading):
-    """Say what each sample is. Answered with probabilities (samples × labels), or logits."""
+    """Predict each sample's label. Answered with probabilities (samples × labels), or logits.
+
+    Args:
+        on: the samples.
+        logits: whether logits are returned instead of probabilities; by default False.
+        plan: as in ``Reading``.
+        learner: as in ``Reading``.
+    """
 
     logits: bool = False
 
@@ -226,11 +246,15 @@ class Predict(Reading):
 
 @dataclass(frozen=True, eq=False)
 class Tap(Reading):
-    """Run samples through the network in evaluation mode. Answered with what the named layers put out.
+    """Run samples through the network in evaluation mode. Answered with the outputs of named layers.
 
     Args:
-        at: the names of the layers.
-        submodules: run only these, one after the other, on inner features instead of inputs.
+        on: the samples.
+        at: the names of the layers; the empty name is the whole network.
+        submodules: run only these, one after the other, on inner features instead of inputs; by default the whole
+            network.
+        plan: as in ``Reading``.
+        learner: as in ``Reading``.
     """
 
     phase: ClassVar[str] = "tap"
@@ -248,7 +272,18 @@ class Tap(Reading):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Work with everything filled in: who asked, which learner, which samples and plan, which randomness."""
+    """Work with everything filled in.
+
+    Args:
+        owner: the name of the party that asked for it.
+        work: what is to be done.
+        learner: the model.
+        samples: the samples.
+        plan: the plan.
+        seed: what random numbers derive from.
+        round: the round.
+        keep_optimizer: whether the optimizer's state lasts until the next training; by default False.
+    """
 
     owner: str
     work: Work
@@ -272,7 +307,7 @@ class Job:
         return self.work
 
     def answer(self, device: torch.device) -> Any:
-        """Has the learner itself do the work: the reference."""
+        """Has the learner do the work, unstacked: the reference."""
         return self.work.answer(self, device)
 
 

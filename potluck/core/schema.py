@@ -16,7 +16,14 @@ from potluck.core.payload import Payload
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What one tensor must look like. None in ``shape`` stands for any length."""
+    """What one tensor must look like.
+
+    Args:
+        shape: its shape; None stands for any length.
+        dtype: its type; by default float32.
+        low: the least value it may hold; by default any.
+        high: the largest value it may hold; by default any.
+    """
 
     shape: tuple[int | None, ...]
     dtype: torch.dtype = torch.float32
@@ -24,7 +31,7 @@ class TensorSpec:
     high: float | None = None
 
     def check(self, name: str, tensor: torch.Tensor) -> None:
-        """Raises PayloadError unless the tensor is what was asked for."""
+        """Raises PayloadError unless the tensor fits."""
         fits = len(self.shape) == tensor.ndim and all(
             expected in (None, length) for expected, length in zip(self.shape, tensor.shape, strict=True)
         )
@@ -43,10 +50,12 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Schema:
-    """What an answer must look like before the server reads it: just these tensors, just these facts.
+    """What an answer must look like before the server reads it: these tensors and facts, and no others.
 
-    ``tensors`` None leaves them open; they must still be finite. A fact's type is anything pydantic can check, such as
-    ``int`` or ``list[str | int]``.
+    Args:
+        tensors: name → ``TensorSpec``; by default there may be none. None allows any; they must still be finite.
+        facts: name → type, anything that pydantic can check, such as ``int`` or ``list[str | int]``; by default there
+            may be none.
     """
 
     tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
@@ -70,7 +79,7 @@ class Schema:
 
     @staticmethod
     def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Schema:
-        """The form of payloads that carry tensors shaped like these."""
+        """The schema of payloads that hold tensors of these shapes and types."""
         likes = {name: TensorSpec(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
         return Schema(likes, facts or {})
 

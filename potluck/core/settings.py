@@ -1,4 +1,4 @@
-"""The base of everything a user sets: typed, frozen, checked when made, with errors that say what to do."""
+"""The base of all settings: typed, frozen, checked when made, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Place = tuple[str | int, ...]
-"""The way from the whole to one setting: names, and positions in lists."""
+"""The path of a setting: names, and positions in lists."""
 
 Mistake = tuple[Place, str]
-"""Where a mistake stands, and what is wrong there."""
+"""The path of a setting, and what is wrong with it."""
 
 _CHOICE = re.compile(r"function-|literal|is-|callable|(int|float|str|bool)$")
-"""How the alternatives of a type are named in the place of an error."""
+"""The names of a type's alternatives in the path of an error."""
 
 
 class Settings(BaseModel):
-    """Settings are the constructor's keyword arguments, kept under the same names.
+    """Settings are the constructor's keyword arguments, stored under the same names.
 
     ``RENAMED``: names that settings had before, and what they are called now, so that an error can say it.
     """
@@ -39,12 +39,12 @@ class Settings(BaseModel):
 
 
 def explain(kind: type[BaseModel], error: ValidationError) -> str:
-    """A validation error in plain words: for each mistake the setting, what was given, what was expected."""
+    """A validation error as text: for each mistake the setting, its value, what was expected."""
     return "\n".join(text for _, text in mistakes(kind, error, f"{kind.__name__}: "))
 
 
 def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> list[Mistake]:
-    """Each mistake in a validation error, in plain words. ``title`` goes before a setting of a wrong value."""
+    """Each mistake in a validation error, as text. ``title`` goes before a setting of a wrong value."""
     found: dict[Place, list[ErrorDetails]] = {}
     for detail in error.errors():
         where = tuple(part for part in detail["loc"] if not _CHOICE.match(str(part)))
@@ -53,7 +53,7 @@ def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> 
 
 
 def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], title: str) -> str:
-    """What is wrong at one place. Where a value may be of several types there is an error for each."""
+    """What is wrong with one setting. Where a value may be of several types there is an error for each."""
     owner, what = _owner(kind, where[:-1]), details[0]["type"]
     setting = str(where[-1]) if where else "settings"
     if where and isinstance(where[-1], int):
@@ -78,7 +78,7 @@ def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], titl
 
 
 def _owner(kind: type[BaseModel], where: Place) -> type[BaseModel]:
-    """The settings that a place inside ``kind`` belongs to."""
+    """The settings class that a path inside ``kind`` belongs to."""
     for part in where:
         if isinstance(part, str) and part in kind.model_fields:
             kind = _settings_in(kind.model_fields[part].annotation) or kind

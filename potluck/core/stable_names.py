@@ -1,4 +1,4 @@
-"""The names by which a later process knows a setting again: checkpoints and optimizers' memory go by them."""
+"""Names of settings that are the same in every process: checkpoints and optimizers' states are identified by them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial, reduce
 from typing import Any
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""An address in memory, as in the text of what has no better one."""
+"""An address in memory, as in the default text of an object."""
 
 
 def stable_name(thing: Any) -> str | None:
-    """What a setting is called in every process; None if it has no such name.
+    """A setting's name in every process; None if it has no such name.
 
-    A function or class is called ``"package.module:name"`` if it is found there: a lambda, a function made inside
-    another one, or a method of an object is not. A partial is called by its parts, anything else by its own text.
+    A function or class is ``"package.module:name"`` if it is found there: a lambda, a function defined inside another
+    one, or a method of an object is not. A partial is named by its parts, anything else by its own text.
     """
     if isinstance(thing, partial):
         parts: dict[Any, Any] = {"": thing.func, **dict(enumerate(thing.args)), **thing.keywords}
@@ -28,7 +28,7 @@ def stable_name(thing: Any) -> str | None:
 
 
 def readable_name(thing: Any) -> str:
-    """The stable name, or else what people can recognise a thing by."""
+    """The stable name, or else one that people recognise."""
     known = thing if hasattr(thing, "__qualname__") else type(thing)
     return stable_name(thing) or f"{_module(known)}:{known.__qualname__}"
 

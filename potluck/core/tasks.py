@@ -1,4 +1,4 @@
-"""What a participant's predictions are worth on labelled samples."""
+"""Metrics of a participant's predictions on labelled samples."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NOTHING: Metrics = {"accuracy": None, "loss": None, "macro_f1": None, "balanced_
 def measure(probabilities: Tensor, y: Tensor) -> Metrics:
     """Accuracy, cross-entropy, macro F1 and balanced accuracy.
 
-    F1 is averaged over the labels that occur in the truth or among the answers, recall over those in the truth alone.
-    The loss of a model that names labels without probabilities, or that has diverged, says nothing: it is None.
+    F1 is averaged over the labels that occur in the truth or among the predictions, recall over those in the truth.
+    The loss is None for a model that predicts labels without probabilities, or that has diverged.
     """
     table, truth = probabilities.double().numpy(), y.numpy()
     answer, labels = table.argmax(axis=1), table.shape[1]

@@ -184,7 +184,7 @@ def test_no_file_at_all_does_more_than_be_refused(data):
         (packed({"__metadata__": {"facts": "[" * 100_000}}), "damaged"),
         (packed({"__metadata__": {"facts": "{"}}), "damaged"),
         (packed({"__metadata__": {"facts": "[1]"}}), "facts are a list; expected names and values"),
-        (packed({"__metadata__": {"format": "pt"}}), r"nobody asked for: \['format'\]"),
+        (packed({"__metadata__": {"format": "pt"}}), r"that was not asked for: \['format'\]"),
         (packed(described("U16", [1], 2), b"00"), "torch.uint16; expected one of"),
         (packed(described("F8_E8M0", [1], 1), b"0"), "damaged"),
         (packed(described("F32", [0, 2**63], 0)), "damaged"),
