@@ -3,8 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# What `make mutants` changes, and how many changes it tries.
+FOLDER ?= potluck/core
+COUNT ?= 200
 
-.PHONY: demo federation test test-all lint types format clean
+.PHONY: demo federation test test-all mutants lint types format clean
 
 # torch goes first and pinned: a plain `torch` would bring gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
@@ -24,6 +27,10 @@ test: lint types
 
 test-all: lint types
 	$(BIN)/pytest -m '' --cov --cov-report=term
+
+# How many small mistakes in a folder its tests notice; an hour at most.
+mutants: $(READY)
+	$(BIN)/python -m tools.mutants $(FOLDER) --count $(COUNT)
 
 lint: $(READY)
 	$(BIN)/ruff check .
