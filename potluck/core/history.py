@@ -1,17 +1,39 @@
-"""The history of a federation: one plain row for each round and participant, and what to read off them."""
+"""The history of a federation: what happened to whom in which round, and what to read off it."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import os
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from potluck.core.columns import Columns
+from potluck.core.errors import DataError, PotluckError, how_to_install, nearest
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
 Row = dict[str, Any]
+
+FILE = "history.jsonl"
+"""The file of a run folder that holds its history, a line of JSON for each row."""
+
+IDLE: Row = {"bytes_up": 0, "bytes_down": 0, "seconds": 0.0, "took_part": False, "refused": None}
+"""What holds for a round in which nothing happened to a participant."""
+
+_MEASURED = ("accuracy", "loss", "macro_f1")
+"""Numbers that a row may lack, or hold as None."""
 
 
 @dataclass(frozen=True)
@@ -27,32 +49,100 @@ class Standing:
 
 
 class History:
-    """Rows with round, participant, accuracy, loss, bytes_up, bytes_down, seconds, and what the method adds."""
+    """Rows with round, participant, accuracy, loss, bytes_up, bytes_down, seconds, and what the method adds.
+
+    Recorded are rows of those to whom something happened. Who has none in a round stands as before: readers see the
+    newest row again, with what stands in it before ``bytes_up``; what stands from there on was of its round alone.
+    A row is about a participant, or about one of its models, where it names one (``model``).
+    """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._rows: list[Row] = []
-        self._by_round: dict[int, list[Row]] = {}
+        self._rows = Columns()
+        self._subjects: dict[tuple[str, str | None], int] = {}
+        self._subject = array("L")
+        """Whom each row is about, as a number."""
+        self._newest = array("L")
+        """For each of those the row that says how it stands."""
+        self._rounds: dict[int, range] = {}
+        """For each round where its rows are."""
         self.add(rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(len(newest) for _, newest in self._standings())
 
-    def add(self, rows: Iterable[Row]) -> list[Row]:
-        """Appends the rows of one round, as they can be written: a number that is not finite becomes None."""
-        plain = [{name: _writable(value) for name, value in row.items()} for row in rows]
-        self._rows.extend(plain)
-        for row in plain:
-            self._by_round.setdefault(row["round"], []).append(row)
-        return plain
+    def add(self, rows: Iterable[Row]) -> None:
+        """Adds rows, all of them or none. Rounds come in order. A number that is not finite becomes None."""
+        before = len(self._rows)
+        try:
+            for row in rows:
+                self._add({name: _writable(value) for name, value in row.items()})
+        except BaseException:
+            self._rows.cut(before)
+            del self._subject[before:]
+            self._rounds = {
+                number: range(rows.start, min(rows.stop, before))
+                for number, rows in self._rounds.items()
+                if rows.start < before
+            }
+            known = max(self._subject, default=-1) + 1
+            self._subjects = {who: number for who, number in self._subjects.items() if number < known}
+            raise
+        for index in range(before, len(self._rows)):
+            self._stand(self._newest, index)
+
+    def _add(self, row: Row) -> None:
+        _check(row)
+        if row["round"] < self.rounds:
+            raise DataError(f"A row of round {row['round']} comes after one of round {self.rounds}; expected in order.")
+        row["participant"] = sys.intern(str(row["participant"]))  # one text for all rows of a participant
+        self._subject.append(self._subjects.setdefault((row["participant"], row.get("model")), len(self._subjects)))
+        self._rows.append(row)
+        end = len(self._rows)
+        self._rounds[row["round"]] = range(self._rounds.get(row["round"], range(end - 1, end)).start, end)
+
+    def _stand(self, newest: array[int], index: int) -> None:
+        """Takes one more row into account. Whoever is new comes last."""
+        if (subject := self._subject[index]) == len(newest):
+            newest.append(index)
+        else:
+            newest[subject] = index
+
+    def _standings(self) -> Iterator[tuple[int, array[int]]]:
+        """Round by round, for each participant the row that says how it stands then."""
+        newest = array("L")
+        for number, rows in self._rounds.items():
+            for index in rows:
+                self._stand(newest, index)
+            yield number, newest
+
+    def recorded(self, round: int | None = None) -> Iterator[Row]:
+        """The rows as they were recorded, of one round or of all: of those to whom something happened."""
+        indices = range(len(self._rows)) if round is None else self._rounds.get(round, ())
+        return (self._rows[index] for index in indices)
 
     def rows(self) -> list[Row]:
-        """All rows, as plain dicts."""
-        return [dict(row) for row in self._rows]
+        """A row for each round and participant, as plain dicts."""
+        return [self._row(index, number) for number, newest in self._standings() for index in newest]
+
+    def _row(self, index: int, round: int) -> Row:
+        """How somebody stood after a round, by its newest row."""
+        row = self._rows[index]
+        if row["round"] == round:
+            return row
+        lasting = {name: row[name] for name in takewhile(lambda name: name not in IDLE, row)}
+        return {**lasting, "round": round, **{name: value for name, value in IDLE.items() if name in row}}
+
+    def says(self, participant: str, values: Mapping[str, Any]) -> bool:
+        """Whether a participant's newest row holds these values."""
+        if (subject := self._subjects.get((participant, None))) is None:
+            return False
+        row = self._rows[self._newest[subject]]
+        return all(name in row and row[name] == _writable(value) for name, value in values.items())
 
     @property
     def rounds(self) -> int:
         """How many rounds have been played."""
-        return max(self._by_round, default=0)
+        return next(reversed(self._rounds), 0)
 
     @property
     def final(self) -> Standing:
@@ -62,58 +152,131 @@ class History:
     @property
     def best(self) -> Standing:
         """The round of the best mean test accuracy: marked as such, since it is chosen on test data."""
-        standings = [self.at(number) for number in sorted(self._by_round)]
-        top = max(standings, key=lambda s: -1.0 if s.accuracy is None else s.accuracy, default=self.final)
-        return Standing(top.round, top.accuracy, top.worst, top.rows, chosen_on_test=True)
+        means = ((_mean(found), number) for number, found in self.values("accuracy"))
+        top = max(means, key=lambda pair: -1.0 if pair[0] is None else pair[0], default=(None, self.rounds))[1]
+        chosen = self.at(top)
+        return Standing(chosen.round, chosen.accuracy, chosen.worst, chosen.rows, chosen_on_test=True)
 
     def at(self, round: int) -> Standing:
         """How all stood after one round."""
-        rows = tuple(dict(row) for row in self._by_round.get(round, ()))
-        scores = [row["accuracy"] for row in rows if row["accuracy"] is not None]
-        if not scores:
-            return Standing(round, None, None, rows)
-        return Standing(round, sum(scores) / len(scores), min(scores), rows)
+        rows = tuple(self._row(index, round) for index in self._standing(round))
+        scores = [row["accuracy"] for row in rows if row.get("accuracy") is not None]
+        return Standing(round, _mean(scores), min(scores, default=None), rows)
+
+    def _standing(self, round: int) -> Iterable[int]:
+        """For each participant the row that says how it stood after a round; none where it was not played."""
+        if round == self.rounds:
+            return self._newest
+        if round not in self._rounds:
+            return ()
+        subjects = np.array(self._subject[: self._rounds[round].stop])
+        newest = np.empty(int(subjects.max()) + 1, dtype=np.int64)
+        newest[subjects] = np.arange(len(subjects))  # of several rows of one participant the last one stays
+        return array("L", newest.tolist())
+
+    def values(self, name: str) -> Iterator[tuple[int, list[Any]]]:
+        """Round by round, a value of everybody who has one, such as its accuracy."""
+        for number, newest in self._standings():
+            found = (self._rows.value(index, name) for index in newest)
+            yield number, [value for value in found if value is not None]
+
+    @property
+    def seconds(self) -> float:
+        """What all have worked so far."""
+        return float(self._rows.total("seconds"))
 
     def bytes(self, participant: str | None = None) -> tuple[int, int]:
         """Bytes sent up and down so far, by one participant or all of them."""
-        rows = [row for row in self._rows if participant in (None, row["participant"])]
-        return sum(row["bytes_up"] for row in rows), sum(row["bytes_down"] for row in rows)
+        if participant is None:
+            return self._rows.total("bytes_up"), self._rows.total("bytes_down")
+        up, down, _ = self._spent().get(participant, (0, 0, 0.0))
+        return up, down
+
+    def _spent(self) -> dict[str, tuple[int, int, float]]:
+        """Everybody's bytes up and down, and seconds, in all rounds."""
+        found: dict[str, tuple[int, int, float]] = {}
+        for index in range(len(self._rows)):
+            name, up, down, seconds = (
+                self._rows.value(index, column) for column in ("participant", "bytes_up", "bytes_down", "seconds")
+            )
+            before = found.get(name, (0, 0, 0))
+            found[name] = (before[0] + up, before[1] + down, before[2] + seconds)
+        return found
 
     def to_json(self) -> str:
-        """The rows as JSON."""
-        return json.dumps(self._rows, indent=1, allow_nan=False)
+        """The rows as they were recorded, as JSON."""
+        return json.dumps(list(self.recorded()), indent=1, allow_nan=False)
 
     @staticmethod
     def from_json(text: str) -> History:
         """The history that ``to_json`` wrote."""
-        return History(json.loads(text))
+        rows = json.loads(text)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise DataError("The text is not a history as `to_json` writes one; expected a list of objects.")
+        return History(rows)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> History:
+        """The history of a run folder, or of its ``history.jsonl``; also of a run that is still being played."""
+        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+        if not file.is_file():
+            raise DataError(f"There is no history in {path}; expected a run folder, or its {FILE}.")
+        history = History()
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    break  # the line that is being written, or was when the run was cut off
+                try:
+                    history.add([parse_row(line)])
+                except DataError as error:
+                    raise DataError(f"{file}, line {number}: {error}") from error
+        return history
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a data frame. Of very large histories rather make one of ``recorded()``."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise PotluckError(f"A data frame needs pandas: {how_to_install('pandas')}") from error
+        return pandas.DataFrame(self.rows())
+
+    def plot(self, path: str | os.PathLike[str] | None = None, metric: str = "accuracy") -> Figure:
+        """Draws a metric round by round, its mean and its range over participants, and keeps the picture at ``path``.
+
+        Returns matplotlib's figure, which a notebook shows.
+        """
+        from potluck.report.progress import draw_progress
+
+        if not any(found for _, found in self.values(metric)):
+            numbers = {name for row in self.final.rows for name, value in row.items() if isinstance(value, int | float)}
+            raise DataError(f"The history has no {metric!r} to draw.{nearest(metric, numbers - {'round'})}")
+        return draw_progress(self, metric, None if path is None else Path(path))
 
     def table(self) -> str:
         """The last round in a table, the best one marked as chosen on test data."""
-        final, best = self.final, self.best
-        best_of = {row["participant"]: row["accuracy"] for row in best.rows}
+        final, best, spent = self.final, self.best, self._spent()
+        best_of = {row["participant"]: row.get("accuracy") for row in best.rows}
         table = Table(title=f"after round {final.round}")
         table.add_column("participant")
         for heading in ("accuracy", "macro F1", "loss", f"round {best.round}*", "sent", "received", "seconds"):
             table.add_column(heading, justify="right")
-        own: dict[str, list[Row]] = {}
-        for row in self._rows:
-            own.setdefault(row["participant"], []).append(row)
         for row in final.rows:
             name = row["participant"]
-            up, down, seconds = (sum(r[what] for r in own[name]) for what in ("bytes_up", "bytes_down", "seconds"))
+            up, down, seconds = spent[name]
             table.add_row(
                 name,
-                _share(row["accuracy"]),
+                _share(row.get("accuracy")),
                 _share(row.get("macro_f1")),
-                _number(row["loss"]),
+                _number(row.get("loss")),
                 _share(best_of.get(name)),
                 readable_bytes(up),
                 readable_bytes(down),
                 f"{seconds:.1f}",
             )
+        up, down = self.bytes()
+        totals = (readable_bytes(up), readable_bytes(down), f"{self.seconds:.1f}")
         table.add_section()
-        table.add_row("mean", _share(final.accuracy), "", "", _share(best.accuracy), *self._totals())
+        table.add_row("mean", _share(final.accuracy), "", "", _share(best.accuracy), *totals)
         table.add_row("worst", _share(final.worst), "", "", _share(best.worst))
         console = Console(width=120, force_terminal=False, color_system=None, markup=False, emoji=False)
         with console.capture() as capture:
@@ -121,9 +284,38 @@ class History:
             console.print("* the best round, chosen on test data: not a result", style="dim")
         return capture.get()
 
-    def _totals(self) -> tuple[str, str, str]:
-        up, down = self.bytes()
-        return readable_bytes(up), readable_bytes(down), f"{sum(row['seconds'] for row in self._rows):.1f}"
+
+def parse_row(line: bytes) -> Row:
+    """A row from its line in a file."""
+    try:
+        row = json.loads(line.decode())
+    except RecursionError as error:
+        raise DataError("it is nested too deeply to be a row") from error
+    except ValueError as error:  # no UTF-8 is one of these, too
+        raise DataError(f"it is no JSON text: {error}") from error
+    if not isinstance(row, dict):
+        raise DataError(f"it holds a {type(row).__name__}; expected an object with round, participant and so on")
+    _check(row)
+    return row
+
+
+def _check(row: Row) -> None:
+    """Makes sure that a row holds what readers read."""
+    needed = ("round", "participant", "bytes_up", "bytes_down", "seconds")
+    if missing := [name for name in needed if name not in row]:
+        raise DataError(f"A row lacks {', '.join(missing)}; it holds {', '.join(map(str, row)) or 'nothing'}.")
+    if type(row["round"]) is not int or row["round"] < 1:
+        raise DataError(f"A row's round is {row['round']!r}; expected a whole number from 1 on.")
+    for name in ("participant", "model"):
+        if not isinstance(row.get(name, ""), str):
+            raise DataError(f"A row's {name} is {row[name]!r}; expected a name.")
+    for name in (*needed[2:], *(name for name in _MEASURED if row.get(name) is not None)):
+        if isinstance(row[name], bool) or not isinstance(row[name], int | float):
+            raise DataError(f"A row's {name} is {row[name]!r}; expected a number.")
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _writable(value: Any) -> Any:

@@ -101,7 +101,7 @@ class Federation:
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, if any: kept with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
-        self._kept_in: Path | None = None
+        self._kept: RunFolder | None = None
 
         shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
         self.participants = self._admitted(participants, shown, tests)
@@ -167,18 +167,18 @@ class Federation:
                 raise SettingsError("There is nothing to resume without `run_dir`.")
             self._run(rounds, list(callbacks))
             return self.history
-        going_on = self._kept_in == Path(run_dir)
-        with RunFolder(run_dir, resume=resume or going_on) as folder:
+        kept = self._kept if self._kept is not None and self._kept.path == Path(run_dir) else None
+        with kept or RunFolder(run_dir, resume=resume) as folder:
             identity = fingerprint(self)
-            if not going_on:
+            if kept is None:
                 self._begin(folder, identity)
             last = rounds if resume else self.history.rounds + rounds
             keep = self._keeper(folder, identity, last, checkpoint_every)
-            self._run(last - self.history.rounds, [keep, *callbacks])
+            self._run(last - self.history.rounds, list(callbacks), keep)
             folder.finish(self.history, self.engine.report())
         return self.history
 
-    def _run(self, rounds: int, callbacks: list[Callback]) -> None:
+    def _run(self, rounds: int, callbacks: list[Callback], keep: Callable[[int], None] | None = None) -> None:
         for participant in self.participants.values():
             participant.look_again()
         with self.engine.timing("other"):
@@ -186,9 +186,14 @@ class Federation:
             for played in range(rounds):
                 if played:
                     self._welcome()
-                rows = self._round(self.history.rounds + 1)
-                for callback in callbacks:
-                    callback(self, rows)
+                number = self.history.rounds + 1
+                self._round(number)
+                if keep is not None:
+                    keep(number)
+                if callbacks:
+                    rows = list(self.history.at(number).rows)
+                    for callback in callbacks:
+                        callback(self, rows)
 
     def _welcome(self) -> None:
         """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
@@ -213,23 +218,22 @@ class Federation:
             participant.check_keepable()
         found = folder.begin(settings_as_run(self), identity)
         if found is None:
-            folder.history(0)
-            folder.append(self.history.rows())
+            folder.append(self.history.recorded())
         else:
-            number, snapshot = found
             check_resumable(self.participants.values(), self.method, self.keep_optimizer)
+            snapshot, history = found
             self.restore(snapshot)
-            self.history = folder.history(number)
-        self._kept_in = folder.path
+            self.history = history
+        self._kept = folder
 
-    def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callback:
-        """After each round its rows go to the folder, and then, if it is time, a checkpoint."""
+    def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callable[[int], None]:
+        """After each round what was recorded goes to the folder, and then, if it is time, a checkpoint."""
 
-        def keep(_: Federation, rows: list[Row]) -> None:
+        def keep(number: int) -> None:
             with self.engine.timing("checkpoint"):
-                folder.append(rows)
-                if self.history.rounds % every == 0 or self.history.rounds == last:
-                    folder.save(self.history.rounds, self.snapshot(), identity)
+                folder.append(self.history.recorded(number))
+                if number % every == 0 or number == last:
+                    folder.save(number, self.snapshot(), identity)
 
         return keep
 
@@ -259,7 +263,7 @@ class Federation:
         self.server.restore(snapshot["server"])
         self.engine.restore(snapshot["engine"])
 
-    def _round(self, number: int) -> list[Row]:
+    def _round(self, number: int) -> None:
         """One round: those chosen do their half, everybody is evaluated, the history grows."""
         self.server.round = number
         for participant in self.participants.values():
@@ -268,7 +272,7 @@ class Federation:
         tallies = self._play("round", chosen)
         with self.engine.timing("evaluate"):
             metrics = self.engine.evaluate(self.participants, self.test_of)
-        return self.history.add(self._rows(number, chosen, tallies, metrics))
+        self.history.add(self._rows(number, chosen, tallies, metrics))
 
     def _play(self, phase: Phase, names: list[str]) -> dict[str, ParticipantTally]:
         """Runs one phase at the named participants."""
@@ -279,23 +283,31 @@ class Federation:
     def _rows(
         self, number: int, chosen: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
-        """What goes into the history. What joining took is counted in the round after it."""
-        took_part = set(chosen)
-        for name in self.participants:
-            tally = tallies.get(name, ParticipantTally())
-            joined = (self._joined or {}).get(name, ParticipantTally())
-            joined = joined if joined.since == number else ParticipantTally()
+        """What goes into the history: of those who took part or joined, and of those whose metrics changed.
+
+        What joining took is counted in the round after it. A round in which nothing happened to anybody has one row
+        all the same, which says that it was played.
+        """
+        nothing, took_part = ParticipantTally(), set(chosen)
+        joined = {name: tally for name, tally in (self._joined or {}).items() if tally.since == number}
+        news = [
+            name
+            for name in self.participants
+            if name in took_part or name in joined or not self.history.says(name, metrics[name])
+        ]
+        for name in news or list(self.participants)[:1]:
+            joining, tally = joined.get(name, nothing), tallies.get(name, nothing)
             row: Row = {
                 "round": number,
                 "participant": name,
                 **metrics[name],
-                "bytes_up": tally.bytes_up + joined.bytes_up,
-                "bytes_down": tally.bytes_down + joined.bytes_down,
-                "seconds": tally.seconds + joined.seconds,
+                "bytes_up": tally.bytes_up + joining.bytes_up,
+                "bytes_down": tally.bytes_down + joining.bytes_down,
+                "seconds": tally.seconds + joining.seconds,
                 "took_part": name in took_part,
-                "refused": tally.refused or joined.refused,
+                "refused": tally.refused or joining.refused,
             }
-            notes = {**joined.notes, **tally.notes}
+            notes = {**joining.notes, **tally.notes}
             if taken := sorted(set(notes) & set(row)):
                 raise TypeError(
                     f"{type(self.method).__name__} notes {taken[0]!r}, which is measured; choose another name."

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from potluck.core.errors import SettingsError
-from potluck.core.history import History, Row
+from potluck.core.history import FILE, History, Row
 from potluck.runs import checkpoint
-from potluck.runs.checkpoint import CheckpointError, Fingerprint
+from potluck.runs.checkpoint import Fingerprint
+from potluck.runs.history_file import HistoryFile
 
 
 class RunFolder:
     """Where one run is kept.
 
-    ``settings.json``: what was run, with versions and seed. ``history.jsonl``: a line for each round and participant,
-    appended each round. ``checkpoints/``: the two newest. ``summary.json``: how it ended.
+    ``settings.json``: what was run, with versions and seed. ``history.jsonl``: a line for each row that was
+    recorded, appended each round. ``checkpoints/``: the two newest. ``summary.json``: how it ended.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
-        self._history = self.path / "history.jsonl"
+        self._history = HistoryFile(self.path / FILE)
         if self.path.exists() and not self.path.is_dir():
             raise SettingsError(f"{self.path} is a file; expected a folder for the run.")
         if (self.path / "settings.json").exists() and not resume:
@@ -45,55 +46,37 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def begin(self, settings: dict[str, Any], fingerprint: Fingerprint) -> tuple[int, Any] | None:
-        """Writes the settings, and returns the round and state to go on from, if there are any."""
+    def begin(self, settings: dict[str, Any], fingerprint: Fingerprint) -> tuple[Any, History] | None:
+        """Writes the settings, and returns the state and the history to go on from, if there are any.
+
+        The history is checked against the checkpoint. What was written after it will be played again, and is dropped.
+        """
         found = checkpoint.read_newest(self.checkpoints, fingerprint)
+        state = {"history": []} if found is None else found[1]
+        history = self._history.take_up(state.pop("history"))
         self._write("settings.json", settings)
-        return found
+        return None if found is None else (state, history)
 
-    def history(self, rounds: int) -> History:
-        """The history up to a round. What was written after it will be played again, and is dropped."""
-        rows: list[Row] = []
-        if self._history.exists():
-            for line in self._history.read_text().splitlines():
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    break  # the line that was being written when the run was cut off
-                if row["round"] <= rounds:
-                    rows.append(row)
-        history = History(rows)
-        if history.rounds != rounds:
-            raise CheckpointError(
-                f"{self._history} ends at round {history.rounds}, the checkpoint is of round {rounds}: "
-                f"lines are missing. Start again in a new folder."
-            )
-        self._replace("history.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        return history
-
-    def append(self, rows: list[Row]) -> None:
+    def append(self, rows: Iterable[Row]) -> None:
         """Adds the rows of one round."""
-        with self._history.open("a") as file:
-            file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-            file.flush()
-            os.fsync(file.fileno())
+        self._history.append(rows)
 
-    def save(self, round: int, state: Any, fingerprint: Fingerprint) -> None:
-        """Adds a checkpoint."""
-        checkpoint.write(self.checkpoints, round, state, fingerprint)
+    def save(self, round: int, state: Mapping[str, Any], fingerprint: Fingerprint) -> None:
+        """Adds a checkpoint, which knows what the history is so far."""
+        checkpoint.write(self.checkpoints, round, {**state, "history": self._history.marks}, fingerprint)
 
     def finish(self, history: History, about: Mapping[str, Any]) -> None:
         """Writes how the run stands, and what else there is to say about it."""
-        up, down = history.bytes()
+        (up, down), final, best = history.bytes(), history.final, history.best
         summary = {
             "rounds": history.rounds,
-            "accuracy": history.final.accuracy,
-            "worst": history.final.worst,
-            "participants": {row["participant"]: row["accuracy"] for row in history.final.rows},
+            "accuracy": final.accuracy,
+            "worst": final.worst,
+            "participants": {row["participant"]: row.get("accuracy") for row in final.rows},
             "bytes_up": up,
             "bytes_down": down,
-            "seconds": sum(row["seconds"] for row in history.rows()),
-            "best_chosen_on_test": {"round": history.best.round, "accuracy": history.best.accuracy},
+            "seconds": history.seconds,
+            "best_chosen_on_test": {"round": best.round, "accuracy": best.accuracy},
             **{name: content for name, content in about.items() if content},
         }
         self._write("summary.json", summary)
