@@ -20,9 +20,7 @@ from potluck.core.errors import PotluckError, SettingsError, how_to_install
 def serve(
     file: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The server's file.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="The port for participants.", show_default="as in the file")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port for participants.", show_default="as in the file")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
 ) -> None:
     """Be the server of a federation: wait for its participants, run it, keep everything in a folder.

@@ -100,7 +100,7 @@ class SuperLink:
 
     def _how_to_go_on(self) -> str:
         return (
-            f"The ServerApp, which plays the rounds, ended without a word; see {self._home / 'superlink.log'}. "
+            f"The ServerApp, which runs the rounds, ended without a word; see {self._home / 'superlink.log'}. "
             f"Participants wait; go on with --resume."
         )
 
