@@ -6,20 +6,35 @@ An engine never names a method; a method never names an engine; the results agre
 from __future__ import annotations
 
 from potluck.core.errors import SettingsError, nearest
+from potluck.engines.auto.autotune import Autotune
 from potluck.engines.auto.engine import Auto
 from potluck.engines.base import Engine
 from potluck.engines.batched.engine import Batched
 from potluck.engines.dry_run import DryRun
-from potluck.engines.hardware import DeviceName, check_precision, pick_device
+from potluck.engines.hardware import DeviceName, check_precision, keep_freed_memory, pick_device
 from potluck.engines.serial import Serial
 
-__all__ = ["Auto", "Batched", "DeviceName", "DryRun", "Engine", "Serial", "make_engine", "pick_device"]
+__all__ = [
+    "Auto",
+    "Autotune",
+    "Batched",
+    "DeviceName",
+    "DryRun",
+    "Engine",
+    "Serial",
+    "keep_freed_memory",
+    "make_engine",
+    "pick_device",
+]
 
 
 def make_engine(name: str, device: str, precision: str = "torch") -> Engine:
-    """The engine of that name. "auto" stacks where that pays, "batched" whatever can be stacked."""
+    """The engine of that name.
+
+    "auto" stacks where that pays by a fixed rule, "autotune" by the clock, "batched" whatever can be stacked.
+    """
     check_precision(precision)
-    engines: dict[str, type[Engine]] = {"auto": Auto, "batched": Batched, "serial": Serial}
+    engines: dict[str, type[Engine]] = {"auto": Auto, "autotune": Autotune, "batched": Batched, "serial": Serial}
     if name == "dry-run":  # not for results, so not among the names on offer
         return DryRun(pick_device(device), precision)
     if name not in engines:

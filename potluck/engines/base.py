@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,10 +20,15 @@ from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Job, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
-from potluck.engines.hardware import free_memory
+from potluck.engines.hardware import free_memory, total_memory
+
+log = logging.getLogger(__name__)
 
 USABLE = 0.5
 """The share of the free memory that those who run together may take."""
+
+STEADY = 0.5
+"""The share of a device's memory beyond which it does not matter how much is free: so two runs count on the same."""
 
 Timed = tuple[Any, float]
 """An answer, and the seconds it took."""
@@ -149,15 +155,33 @@ class Engine(ABC):
 
     def snapshot(self) -> dict[str, Any]:
         """What a checkpoint must keep of the engine, so that a run that goes on is carried out in the same way."""
-        return {"memory": self._memory}
+        return {"engine": self.described(), "memory": self._memory}
+
+    def described(self) -> dict[str, Any]:
+        """Which engine it is, and what of the machine decides how its results are rounded."""
+        cores = {"cores": torch.get_num_threads()} if self.device.type == "cpu" else {}
+        return {"name": type(self).__name__.lower(), "device": str(self.device), **cores}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Takes up what ``snapshot`` gave."""
+        """Takes up what ``snapshot`` gave. Says so where another engine gave it, or one on other hardware."""
         self._memory = kept.get("memory")
+        before, now = kept.get("engine"), self.described()
+        if before is not None and before != now:
+            self._tell(
+                f"The run goes on with {_in_words(now)}; up to here it was {_in_words(before)}. Results can differ by "
+                f"rounding from those of a run without the change."
+            )
 
     def decisions(self) -> dict[str, Any]:
-        """What it chose by itself, for the run folder."""
-        return {"memory": self._memory} if self._memory is not None else {}
+        """What it decided by itself, or by what it found, for the run folder."""
+        cores = {name: value for name, value in self.described().items() if name == "cores"}
+        return {**cores, **({"memory": self._memory} if self._memory is not None else {})}
+
+    def _tell(self, incident: str) -> None:
+        """Says once what goes another way than planned, and keeps it for the run's summary."""
+        if incident not in self.incidents:
+            log.warning("%s", incident)
+            self.incidents.append(incident)
 
     def report(self) -> dict[str, Any]:
         """What a run's summary says of the engine."""
@@ -225,7 +249,8 @@ class Engine(ABC):
         if fixed := self.max_concurrent or self.together:
             return fixed
         if self._memory is None:
-            self._memory = int(USABLE * free_memory(self.device))
+            steady = int(STEADY * total_memory(self.device))
+            self._memory = int(USABLE * min(free_memory(self.device), steady))
         largest = max((party.working_bytes for party in parties), default=0)
         return max(1, self._memory // max(1, largest))
 
@@ -281,6 +306,10 @@ class Engine(ABC):
             with self.profiler(phase):
                 answers.update(zip(own, self.timed([jobs[index] for index in own]), strict=True))
         return [answers[index] for index in range(len(jobs))]
+
+
+def _in_words(engine: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in engine.items()).replace("name ", "engine ", 1)
 
 
 _UNTIMED: AbstractContextManager[None] = nullcontext()

@@ -98,7 +98,14 @@ def free_memory(device: torch.device) -> int:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return total_memory(device)
+
+
+def total_memory(device: torch.device) -> int:
+    """How many bytes a device has."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 KEPT_BYTES = 2**30
@@ -114,6 +121,8 @@ def keep_freed_memory() -> None:
 
     A step over a stack makes gradients of many megabytes and frees them. By default glibc returns such blocks to the
     system at once and asks for them anew at the next step, and the system clears every page of them each time.
+
+    This is for the whole process and until it ends, so no engine does it by itself: whoever owns the process asks.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -35,6 +35,7 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
         "engine": type(federation.engine).__name__.lower(),
         "device": str(federation.engine.device),
         "precision": federation.engine.precision,
+        "decisions": federation.engine.decisions(),
         "participation": federation.participation,
         "keep_optimizer": federation.keep_optimizer,
         "public_samples": federation.server.public_size,

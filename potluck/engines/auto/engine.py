@@ -1,55 +1,49 @@
-"""The automatic engine: the batched engine on a GPU, and on a CPU whatever is fastest for each architecture."""
+"""The automatic engine: the batched engine on a GPU, and on a CPU a strategy for each kind of training, by a rule."""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from potluck.core.requests import Job
-from potluck.engines.auto.strategies import Choices, Way, check_choices, convolves, kind_of, samples_seen, ways_for
-from potluck.engines.auto.workers import Apart, answer_apart, workers
-from potluck.engines.base import Timed, timed_alone
+from potluck.engines.auto.strategies import Kind, Strategy, Wave, choose, convolves, key_of, samples_seen
+from potluck.engines.auto.workers import Failure, Forked, answer_in_workers, cores
+from potluck.engines.base import Timed
 from potluck.engines.batched.engine import Batched
+from potluck.engines.hardware import computing_in
 from potluck.learners.network import Network
 
 STACKED_CONVOLUTIONS = 4
 """How many networks with convolutions are stacked on a CPU, where their grouped form is slow."""
 
-NEVER = 1e9
-"""Seconds charged to a way that failed."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A training sent to a worker, by its number; how many samples those of its kind in the wave have in all."""
-
-    kind: str
-    way: Way
-    trial: bool
-    at: int
-    wave: int
-
 
 class Auto(Batched):
-    """Trains in the way that proved fastest. Predictions are stacked, on a CPU without convolutions."""
+    """Trains by the strategy that a fixed rule names, so that equal runs on one machine are equal bit by bit.
+
+    Predictions are stacked, on a CPU without convolutions.
+    """
 
     def _begin(self) -> None:
         super()._begin()
-        self.choices = Choices()
+        self._kinds: dict[Hashable, Kind] = {}
+        self._used: dict[str, list[str]] = {}
+        """By which strategies each kind of training was carried out, for the run folder."""
 
     def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "timings": self.choices.timings}
+        return {**super().snapshot(), "strategies": self.strategies()}
 
     def restore(self, kept: dict[str, Any]) -> None:
         super().restore(kept)
-        self.choices.timings = check_choices(kept.get("timings", {}))
+        self._used = {kind: list(used) for kind, used in kept.get("strategies", {}).items()}
+
+    def strategies(self) -> dict[str, list[str]]:
+        """By which strategies each kind of training was carried out; several, where waves differ in who is there."""
+        return {kind: list(used) for kind, used in self._used.items()}
 
     def decisions(self) -> dict[str, Any]:
-        chosen = self.choices.chosen()
-        return {**super().decisions(), **({"strategies": chosen} if chosen else {})}
+        found = self.strategies()
+        return {**super().decisions(), **({"strategies": found} if found else {})}
 
     def stacks(self, job: Job) -> bool:
         if self.device.type != "cpu" or not isinstance(job.learner, Network) or job.work.writes:
@@ -62,62 +56,67 @@ class Auto(Batched):
         return min(size, STACKED_CONVOLUTIONS) if slow else size
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
-        kinds: dict[str, list[int]] = defaultdict(list)
-        if self.device.type == "cpu":
-            for index, job in enumerate(jobs):
-                if job.work.writes and isinstance(job.learner, Network):
-                    kinds[kind_of(job)].append(index)
-        choosing = {index for members in kinds.values() for index in members}
-        rest = [index for index in range(len(jobs)) if index not in choosing]
-        answers = dict(zip(rest, super().timed([jobs[index] for index in rest]), strict=True))
-        while kinds:
-            self._pass(jobs, kinds, answers)
+        answers = self._choose_and_train(jobs, self._by_kind(jobs)) if self.device.type == "cpu" else {}
+        rest = [index for index in range(len(jobs)) if index not in answers]
+        answers.update(zip(rest, super().timed([jobs[index] for index in rest]), strict=True))
         return [answers[index] for index in range(len(jobs))]
 
-    def _pass(self, jobs: Sequence[Job], kinds: dict[str, list[int]], answers: dict[int, Timed]) -> None:
-        """Carries out some trainings of each kind: all that are left where the way is known, else a trial's worth."""
-        apart: list[Sent] = []
-        crowd = sum(len(left) for left in kinds.values())
-        for kind, left in list(kinds.items()):
-            first, samples = jobs[left[0]], sum(samples_seen(jobs[index]) for index in left)
-            ways = ways_for(first, stackable=len(left) > 1, in_company=crowd > 1)
-            way, trial = self.choices.way(kind, ways, samples)
-            taken = left[: self._trial_size(first, way)] if trial else left
-            kinds[kind] = left[len(taken) :]
-            if not kinds[kind]:
-                del kinds[kind]
-            if way.startswith("apart"):
-                apart += [Sent(kind, way, trial, index, samples) for index in taken]
-                continue
-            began = time.perf_counter()
-            chosen = [jobs[index] for index in taken]
-            found = super().timed(chosen) if way == "stacked" else [timed_alone(job, self.device) for job in chosen]
-            answers.update(zip(taken, found, strict=True))
-            if trial:
-                self.choices.note(kind, way, time.perf_counter() - began, sum(map(samples_seen, chosen)))
-        self._apart(jobs, apart, answers)
+    def _choose_and_train(self, jobs: Sequence[Job], kinds: Mapping[Kind, Sequence[int]]) -> dict[int, Timed]:
+        """Trains each kind by the strategy for it. ``kinds`` says where its trainings are among the jobs."""
+        waves = [self._wave(kind, [jobs[index] for index in at]) for kind, at in kinds.items()]
+        chosen: dict[int, Strategy] = {}
+        for (kind, at), strategy in zip(kinds.items(), choose(waves, cores()), strict=True):
+            chosen.update(dict.fromkeys(at, strategy))
+            used = self._used.setdefault(kind.name, [])
+            if strategy not in used:
+                used.append(strategy)
+        return self._carry_out(jobs, chosen)[0]
 
-    def _trial_size(self, job: Job, way: Way) -> int:
-        sizes = {"alone": 1, "stacked": self._stack_size(job)}
-        return sizes.get(way, 2 * workers())
+    def _by_kind(self, jobs: Sequence[Job]) -> dict[Kind, list[int]]:
+        """The trainings of networks among jobs, those of a kind together."""
+        found: dict[Kind, list[int]] = defaultdict(list)
+        for index, job in enumerate(jobs):
+            if job.work.writes and isinstance(job.learner, Network):
+                key = key_of(job)
+                if key not in self._kinds:
+                    self._kinds[key] = Kind.of(job)
+                found[self._kinds[key]].append(index)
+        return found
 
-    def _apart(self, jobs: Sequence[Job], sent: list[Sent], answers: dict[int, Timed]) -> None:
-        """Hands trainings to worker processes; what they cannot do is done here."""
-        if not sent:
-            return
-        began = time.perf_counter()
-        found = answer_apart([Apart(jobs[one.at], one.way == "apart, channels last") for one in sent])
-        took = time.perf_counter() - began
-        for one, done in zip(sent, found, strict=True):
-            answers[one.at] = done or timed_alone(jobs[one.at], self.device)
-        for kind, way in {(one.kind, one.way): None for one in sent if one.trial}:
-            mine = [(one, done) for one, done in zip(sent, found, strict=True) if (one.kind, one.way) == (kind, way)]
-            self._note_apart(jobs, mine, took * len(mine) / len(sent))
+    def _wave(self, kind: Kind, jobs: Sequence[Job]) -> Wave:
+        return Wave(
+            kind,
+            [samples_seen(job) for job in jobs],
+            stackable=len(self._stacks(jobs[:2])) < len(jobs[:2]),
+            forkable=not self.changes_itself(jobs[0]),
+        )
 
-    def _note_apart(self, jobs: Sequence[Job], mine: list[tuple[Sent, Timed | None]], took: float) -> None:
-        """Charges a trial as if the whole wave had gone that way: forking and warming up are paid only once then."""
-        first, seen = mine[0][0], [samples_seen(jobs[one.at]) for one, _ in mine]
-        busy = [NEVER if done is None else done[1] for _, done in mine]
-        each = min(b / max(1, s) for b, s in zip(busy, seen, strict=True)) / min(workers(), len(mine))
-        once = max(0.0, took - each * sum(seen))
-        self.choices.note(first.kind, first.way, each * first.wave + once, first.wave)
+    def _carry_out(
+        self, jobs: Sequence[Job], strategies: Mapping[int, Strategy]
+    ) -> tuple[dict[int, Timed], dict[int, Failure]]:
+        """Trains each of these jobs by its strategy. What workers cannot do is done here; why is told besides."""
+        by: dict[str, list[int]] = defaultdict(list)
+        for index, strategy in strategies.items():
+            by["workers" if strategy.startswith("workers") else strategy].append(index)
+        answers: dict[int, Timed] = {}
+        failures: dict[int, Failure] = {}
+        with computing_in(self.precision):
+            if by["workers"]:
+                work = [Forked(jobs[index], strategies[index] == "workers, channels last") for index in by["workers"]]
+                for index, found in zip(by["workers"], answer_in_workers(work), strict=True):
+                    if isinstance(found, Failure):
+                        failures[index] = found
+                    else:
+                        answers[index] = found
+            for index in (*by["alone"], *failures):
+                answers[index] = self._alone(jobs[index])
+        for index, failure in failures.items():
+            self._tell_failed(jobs[index], failure)
+        answers.update(zip(by["stacked"], super().timed([jobs[index] for index in by["stacked"]]), strict=True))
+        return answers, failures
+
+    def _tell_failed(self, job: Job, failure: Failure) -> None:
+        self._tell(
+            f"A worker process could not train {type(job.learner.model).__name__}, which was then trained in the "
+            f"run's own process: {failure.reason}"
+        )

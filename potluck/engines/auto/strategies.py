@@ -1,87 +1,148 @@
-"""The ways a training can be carried out on a CPU, and which of them is fastest for an architecture.
+"""The strategies that a training can be carried out by on a CPU, and the rule that chooses among them.
 
-Which one that is depends on the machine, so it is tried: the first trainings of an architecture take turns at the
-ways (their results count like any other), and the fastest way does the rest. The choice is kept with the run, since
-ways differ in how they round: a run that goes on makes the same choice as one that was never stopped.
+Strategies differ in how they round, so the rule looks only at what is known before a training begins: sizes, counts,
+cores. A choice by the clock would make two equal runs differ.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from typing import Literal, get_args
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from potluck.core.randomness import seeded
 from potluck.core.requests import Job
-from potluck.engines.auto.workers import workers
 from potluck.learners.network import Network
 
-Way = Literal["alone", "stacked", "apart", "apart, channels last"]
+Strategy = Literal["alone", "stacked", "workers", "workers, channels last"]
 """One after the other, many at once, each in a worker process, or that with channels last."""
 
-Timings = dict[str, dict[str, list[float]]]
-"""For each architecture and way the seconds for each sample that was trained on."""
+OPERATIONS_PER_SECOND = 3e10
+"""What one core does of a network's multiplications and additions, about."""
 
-HELPINGS = 2
-"""How many times a way is tried: the first time often pays for warming up."""
+SECONDS_PER_LAYER = 5e-5
+"""What each layer costs in each step besides, about."""
 
-WORTH_TRYING = 0.5
-"""From how many seconds of work on other ways are tried; for less, the way that is usually best will do."""
+WORTH_FORKING = 0.1
+"""From how many seconds of work on worker processes are forked for it: to start them and to fetch the weights takes a
+few hundredths."""
 
-
-class Choices:
-    """What was found out so far."""
-
-    def __init__(self) -> None:
-        self.timings: Timings = {}
-
-    def way(self, kind: str, ways: list[Way], samples: int) -> tuple[Way, bool]:
-        """How to carry out trainings of a kind on so many samples, and whether that is still a trial."""
-        known = self.timings.get(kind, {})
-        first = known.get(ways[0], [])
-        if len(first) >= HELPINGS and len(known) == 1 and min(first) * samples < WORTH_TRYING:
-            return ways[0], False
-        for way in ways:
-            if len(known.get(way, [])) < HELPINGS:
-                return way, True
-        return min(ways, key=lambda way: min(known[way])), False
-
-    def note(self, kind: str, way: Way, seconds: float, samples: int) -> None:
-        """Remembers how long a trial took."""
-        self.timings.setdefault(kind, {}).setdefault(way, []).append(seconds / max(1, samples))
-
-    def chosen(self) -> dict[str, str]:
-        """The fastest way of every kind for which all were tried often enough to tell."""
-        return {
-            kind: min(known, key=lambda way: min(known[way]))
-            for kind, known in self.timings.items()
-            if len(known) > 1 and all(len(seconds) >= HELPINGS for seconds in known.values())
-        }
+SMALL_STEP = 1e8
+"""Up to how many operations in a step of a convolutional network its layers' own cost is most of the step."""
 
 
-def kind_of(job: Job) -> str:
-    """Trainings of one kind take the same time: one architecture, one batch size. A name that outlives the process."""
-    assert isinstance(job.learner, Network)
-    told = json.dumps([job.learner.architecture.digest, list(job.samples.x.shape[1:]), job.plan.batch_size])
-    return f"{type(job.learner.model).__name__} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
+@dataclass(frozen=True)
+class Kind:
+    """Trainings of one architecture, one shape of inputs and one batch size.
 
-
-def ways_for(job: Job, stackable: bool, in_company: bool) -> list[Way]:
-    """The ways that are open to a training, the one that is usually best first.
-
-    ``stackable``: whether others of its kind are there; ``in_company``: whether any others are there to run beside.
+    Args:
+        name: what they are called in a run folder; the same in every process.
+        convolutional: whether the network has convolutions.
+        layers: how many submodules without submodules it has.
+        operations: multiplications and additions for one sample, forward.
+        batch_size: samples in a step.
     """
+
+    name: str
+    convolutional: bool
+    layers: int
+    operations: int
+    batch_size: int
+
+    @classmethod
+    def of(cls, job: Job) -> Kind:
+        network = job.learner
+        assert isinstance(network, Network)
+        words = json.dumps([network.architecture.digest, list(job.samples.x.shape[1:]), job.plan.batch_size])
+        return cls(
+            f"{type(network.model).__name__} {hashlib.sha256(words.encode()).hexdigest()[:12]}",
+            convolves(network.model),
+            sum(1 for _ in leaves(network.model)),
+            operations(job),
+            job.plan.batch_size,
+        )
+
+    def seconds(self, samples: int) -> float:
+        """About how long a training on so many samples takes on one core. Backward costs twice what forward does."""
+        steps = math.ceil(samples / self.batch_size)
+        return 3 * samples * self.operations / OPERATIONS_PER_SECOND + steps * self.layers * SECONDS_PER_LAYER
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Trainings of one kind that run together.
+
+    Args:
+        kind: their kind.
+        samples: how many samples each of them runs over in all.
+        stackable: whether some of them may be stacked.
+        forkable: whether they may run in another process: whatever they change besides weights is lost there.
+    """
+
+    kind: Kind
+    samples: Sequence[int]
+    stackable: bool
+    forkable: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """About how long all of them take on one core."""
+        return sum(self.kind.seconds(samples) for samples in self.samples)
+
+
+def choose(waves: Sequence[Wave], cores: int) -> list[Strategy]:
+    """The strategy for each kind of training in a wave.
+
+    Networks without convolutions are stacked where that is possible. Everything else goes to worker processes, if
+    there are cores for more than one training at a time, and enough work to be worth the forking.
+    """
+    chosen: list[Strategy] = [_in_this_process(wave) for wave in waves]
+    fit = [n for n, wave in enumerate(waves) if wave.forkable and (wave.kind.convolutional or chosen[n] == "alone")]
+    trainings, seconds = sum(len(waves[n].samples) for n in fit), sum(waves[n].seconds for n in fit)
+    if cores > 1 and trainings > 1 and seconds >= WORTH_FORKING:
+        for n in fit:
+            chosen[n] = "workers, channels last" if waves[n].kind.convolutional else "workers"
+    return chosen
+
+
+def _in_this_process(wave: Wave) -> Strategy:
+    if not wave.stackable:
+        return "alone"
+    small = wave.kind.operations * wave.kind.batch_size <= SMALL_STEP
+    return "stacked" if small or not wave.kind.convolutional else "alone"
+
+
+def possible(wave: Wave, accompanied: bool, cores: int) -> list[Strategy]:
+    """Every strategy that is open to trainings of a kind, the one that is usually best first.
+
+    ``accompanied``: whether other trainings run in the same wave, of this kind or another.
+    """
+    found: list[Strategy] = ["alone"]
+    if wave.stackable:
+        found.insert(1 if wave.kind.convolutional else 0, "stacked")
+    if wave.forkable and accompanied and cores > 1:
+        found.append("workers")
+        if wave.kind.convolutional:
+            found.append("workers, channels last")
+    return found
+
+
+def key_of(job: Job) -> Hashable:
+    """Trainings of equal keys are of one kind."""
     assert isinstance(job.learner, Network)
-    convolution = convolves(job.learner.model)
-    ways: list[Way] = ["alone"]
-    if stackable:
-        ways.insert(1 if convolution else 0, "stacked")
-    if in_company and workers() > 1:
-        ways.append("apart")
-        if convolution:
-            ways.append("apart, channels last")
-    return ways
+    return job.learner.architecture, job.samples.x.shape[1:], job.plan.batch_size
+
+
+def samples_seen(job: Job) -> int:
+    """How many samples a training runs over in all."""
+    return len(job.samples) * job.plan.epochs
 
 
 def convolves(model: nn.Module) -> bool:
@@ -89,14 +150,32 @@ def convolves(model: nn.Module) -> bool:
     return any(isinstance(layer, nn.modules.conv._ConvNd) for layer in model.modules())
 
 
-def samples_seen(job: Job) -> int:
-    """How many samples a training runs over in all."""
-    return len(job.samples) * job.plan.epochs if job.work.writes else len(job.samples)
+def leaves(model: nn.Module) -> list[nn.Module]:
+    """The submodules that have none of their own."""
+    return [module for module in model.modules() if next(module.children(), None) is None]
 
 
-def check_choices(timings: Timings) -> Timings:
-    """What was kept with a run, as far as this version knows the ways."""
-    return {
-        kind: {way: [float(s) for s in seconds] for way, seconds in known.items() if way in get_args(Way)}
-        for kind, known in timings.items()
-    }
+def operations(job: Job) -> int:
+    """How many multiplications and additions a network needs for one sample: seen from one pass of a copy of it.
+
+    A matrix of weights is multiplied once for each of the numbers that come out on one of its rows; weights of a layer
+    that is not seen to be called, as in a recurrent one, count once.
+    """
+    network = job.learner
+    assert isinstance(network, Network)
+    twin = copy.deepcopy(network.model).cpu().eval()
+    times: dict[int, float] = {}
+
+    def look(layer: nn.Module, _: Any, output: Any) -> None:
+        weight = getattr(layer, "weight", None)
+        if isinstance(weight, Tensor) and weight.ndim > 1 and isinstance(output, Tensor) and len(output):
+            times[id(weight)] = times.get(id(weight), 0) + output[0].numel() / len(weight)
+
+    for layer in leaves(twin):
+        layer.register_forward_hook(look)
+    try:
+        with torch.no_grad(), seeded(0):
+            twin(job.plan.inputs(job.samples.x[:1], network.dtype))
+    except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
+        times.clear()
+    return int(sum(2 * weight.numel() * times.get(id(weight), 1) for weight in twin.parameters()))

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from torch.utils._pytree import tree_map
 
 from potluck.core.processes import ending_with_parent
 from potluck.core.requests import Job
-from potluck.engines.base import timed_alone
+from potluck.engines.base import Timed, timed_alone
 from potluck.learners.network import Network
 
 CPU = torch.device("cpu")
@@ -34,20 +35,27 @@ ALIGNED = 64
 
 
 @dataclass(frozen=True)
-class Apart:
+class Forked:
     """A training for a worker. With ``channels_last`` its network's convolutions run in that layout."""
 
     job: Job
     channels_last: bool = False
 
 
-def workers() -> int:
-    """How many there can be: as many as torch may use threads; 1 where processes cannot be forked."""
+@dataclass(frozen=True)
+class Failure:
+    """Why a worker could not carry a training out. The network is as it was."""
+
+    reason: str
+
+
+def cores() -> int:
+    """How many workers there can be: as many as torch may use threads; 1 where processes cannot be forked."""
     return torch.get_num_threads() if sys.platform == "linux" else 1
 
 
-def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
-    """Has workers do it. Answers and seconds in the order given; None for what a worker could not do.
+def answer_in_workers(work: Sequence[Forked]) -> list[Timed | Failure]:
+    """Has workers do it. Answers and seconds in the order given.
 
     Results are written to the networks here, all of them after the last worker has ended.
     """
@@ -55,17 +63,25 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
     following = context.Value("l", 0)
     shared = SharedWeights([one.job for one in work])
     found: dict[int, Any] = {}
-    processes, ends = [], []
-    for _ in range(min(workers(), len(work))):
-        mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(work, shared, following, theirs, end_with_us), daemon=True)
-        with warnings.catch_warnings():  # a worker computes with tensors and ends: other threads' locks do not matter
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-        theirs.close()
-        processes.append(process)
-        ends.append(mine)
+    lost = Failure("its process ended early.")
+    processes: list[BaseProcess] = []
+    ends: list[Connection] = []
     try:
+        for _ in range(min(cores(), len(work))):
+            mine, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(work, shared, following, theirs, end_with_us), daemon=True)
+            try:
+                with warnings.catch_warnings():  # a worker computes with tensors and ends: locks do not matter
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
+            except OSError as error:  # the system gives no further process, or no memory for one
+                lost = Failure(f"no process could be started: {error}.")
+                mine.close()
+                break
+            finally:
+                theirs.close()
+            processes.append(process)
+            ends.append(mine)
         while ends:
             for end in wait(ends):
                 assert isinstance(end, Connection)
@@ -74,16 +90,17 @@ def answer_apart(work: Sequence[Apart]) -> list[tuple[Any, float] | None]:
                     found[index] = answer
                 except EOFError:
                     ends.remove(end)
+                    end.close()
     finally:
-        for process in processes:
+        for started in processes:
             if ends:  # stopped half-way, as by Ctrl-C
-                process.terminate()
-            process.join()
-    return [_taken_over(one.job, found.get(index), shared) for index, one in enumerate(work)]
+                started.terminate()
+            started.join()
+    return [_taken_over(one.job, found.get(index, lost), shared) for index, one in enumerate(work)]
 
 
 def _work(
-    work: Sequence[Apart],
+    work: Sequence[Forked],
     shared: SharedWeights,
     following: Any,
     results: Connection,
@@ -100,12 +117,12 @@ def _work(
             return
         try:
             answer: Any = _carried_out(work[index], shared)
-        except Exception:  # it comes again, with its traceback, where the job is answered alone
-            answer = None
+        except Exception as error:  # it may come again, with its traceback, where the job is answered alone
+            answer = Failure(f"{type(error).__name__}: {error}")
         results.send_bytes(pickle.dumps((index, answer), protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def _carried_out(one: Apart, shared: SharedWeights) -> Any:
+def _carried_out(one: Forked, shared: SharedWeights) -> Any:
     """The answer, the seconds it took, and what the optimizer is to remember."""
     learner = one.job.learner
     assert isinstance(learner, Network)
@@ -120,9 +137,9 @@ def _plain(leaf: Any) -> Any:
     return leaf.contiguous() if isinstance(leaf, Tensor) else leaf
 
 
-def _taken_over(job: Job, found: Any, shared: SharedWeights) -> tuple[Any, float] | None:
-    if found is None:
-        return None
+def _taken_over(job: Job, found: Any, shared: SharedWeights) -> Timed | Failure:
+    if isinstance(found, Failure):
+        return found
     assert isinstance(job.learner, Network)
     answer, seconds, memory = found
     shared.read(job)
@@ -132,7 +149,7 @@ def _taken_over(job: Job, found: Any, shared: SharedWeights) -> tuple[Any, float
 
 
 class SharedWeights:
-    """Capacity for the new weights of networks, which a worker writes and the process that forked it reads."""
+    """Room for the new weights of networks, which a worker writes and the process that forked it reads."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._first: dict[int, int] = {}
