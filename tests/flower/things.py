@@ -64,7 +64,7 @@ class Marked(nn.Module):
         self.folder = Path(folder)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.training:
+        if self.training and torch.is_grad_enabled():  # not where its code is only tried out
             (self.folder / f"at-work-{os.getpid()}").touch()
             while (self.folder / "hold").exists():
                 time.sleep(0.05)
