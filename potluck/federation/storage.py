@@ -27,7 +27,7 @@ from potluck.runs.serialization import read_state, save_state
 LOADED = 64
 """How many stay in memory of those that are loaded one by one, where nobody says otherwise."""
 
-Mark = Hashable
+Version = Hashable
 """Tells whether something has changed: which tensors it holds, and how often each was written to."""
 
 
@@ -36,7 +36,7 @@ class Stored:
     """One thing of a participant's on disk: in which file, as what it was seen last, which network it is a copy of."""
 
     file: int
-    mark: Mark | None = None
+    version: Version | None = None
     exemplar: nn.Module | None = None
     architecture: Architecture | None = None
     traits: Traits | None = None
@@ -84,7 +84,7 @@ class DiskStorage:
             stored = self._stored[owner, name]
             with self._timing("storage"):
                 participant.held[name] = thing = self._read(stored, name)
-            stored.mark = _mark(thing)
+            stored.version = _version_of(thing)
         self._in_memory.pop(owner, None)  # last is who was loaded last
         self._in_memory[owner] = participant
         self._evict_oldest()
@@ -127,7 +127,7 @@ class DiskStorage:
 
     def _write(self, key: tuple[str, str], thing: Any) -> None:
         """Writes what has changed since it was read."""
-        mark = _mark(thing)
+        version = _version_of(thing)
         if key not in self._stored:
             self._files += 1
             self._stored[key] = Stored(self._files)
@@ -138,9 +138,9 @@ class DiskStorage:
             stored.architecture, stored.traits = thing.architecture, thing.traits
             stored.exemplar = self._exemplars.setdefault(thing.architecture, thing.model.cpu())
         stored.reader = thing.reader if isinstance(thing, Samples) else None
-        if mark is None or mark != stored.mark:
+        if version is None or version != stored.version:
             save_state(self._path(stored), _state(thing))
-        stored.mark = None  # tensors that are let go may leave their place to others
+        stored.version = None  # tensors that are let go may leave their place to others
 
     def _read(self, stored: Stored, name: str) -> Any:
         state = read_state(self._path(stored))
@@ -167,8 +167,8 @@ def _state(thing: Any) -> Any:
     return dict(thing.columns) if isinstance(thing, Samples) else thing
 
 
-def _mark(thing: Any) -> Mark | None:
-    """The mark of samples and networks; None for anything else, which is written whenever it was looked at."""
+def _version_of(thing: Any) -> Version | None:
+    """The version of samples and networks; None for anything else, which is written whenever it was looked at."""
     if isinstance(thing, Samples):
         return tuple((name, *_seen(column)) for name, column in thing.columns.items())
     if isinstance(thing, Network):

@@ -23,9 +23,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = convolution(channels, width, 3, stride)
+        self.conv1 = _convolution(channels, width, 3, stride)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = convolution(width, width, 3)
+        self.conv2 = _convolution(width, width, 3)
         self.bn2 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
         self.downsample = shortcut(channels, width, stride)
@@ -43,11 +43,11 @@ class Bottleneck(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = convolution(channels, width, 1)
+        self.conv1 = _convolution(channels, width, 1)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = convolution(width, width, 3, stride)
+        self.conv2 = _convolution(width, width, 3, stride)
         self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = convolution(width, width * self.expansion, 1)
+        self.conv3 = _convolution(width, width * self.expansion, 1)
         self.bn3 = nn.BatchNorm2d(width * self.expansion)
         self.relu = nn.ReLU()
         self.downsample = shortcut(channels, width * self.expansion, stride)
@@ -105,7 +105,7 @@ def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "s
     return network
 
 
-def convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+def _convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     """A convolution that keeps height and width, divided by its stride."""
     return nn.Conv2d(channels, width, kernel, stride, padding=kernel // 2, bias=False)
 
@@ -114,4 +114,4 @@ def shortcut(channels: int, width: int, stride: int) -> nn.Module:
     """The input as it is, or projected where the block changes its shape."""
     if stride == 1 and channels == width:
         return nn.Identity()
-    return nn.Sequential(convolution(channels, width, 1, stride), nn.BatchNorm2d(width))
+    return nn.Sequential(_convolution(channels, width, 1, stride), nn.BatchNorm2d(width))

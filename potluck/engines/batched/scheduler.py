@@ -16,7 +16,7 @@ Shape = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Turn:
+class JointStep:
     """One step of some networks, whose batches have one size."""
 
     members: tuple[int, ...]
@@ -33,7 +33,7 @@ class Turn:
         return len(self.members), len(self.steps[0].rows)
 
 
-def in_lockstep(courses: Sequence[Sequence[Step]], whole: int | None = None) -> Iterator[Turn]:
+def in_lockstep(courses: Sequence[Sequence[Step]], whole: int | None = None) -> Iterator[JointStep]:
     """All steps of all networks.
 
     With ``whole`` a group of another size than this is cut into powers of two, so that few shapes occur in all and a
@@ -49,7 +49,7 @@ def in_lockstep(courses: Sequence[Sequence[Step]], whole: int | None = None) -> 
             return
         members = max(groups.values(), key=len)
         for piece in [members] if whole in (None, len(members)) else _powers_of_two(members):
-            yield Turn(tuple(piece), tuple(courses[member][taken[member]] for member in piece))
+            yield JointStep(tuple(piece), tuple(courses[member][taken[member]] for member in piece))
         for member in members:
             taken[member] += 1
 

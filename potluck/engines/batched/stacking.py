@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.requests import Job
 from potluck.engines.batched.optimizers import Moments
-from potluck.engines.batched.scheduler import Turn
+from potluck.engines.batched.scheduler import JointStep
 from potluck.learners.network import Network, skeleton
 from potluck.learners.schedule import batch_of
 
@@ -157,7 +157,7 @@ class StackedData:
             column[: len(together)].copy_(together)
         self._held = held
 
-    def rows(self, turns: Sequence[Turn]) -> list[Tensor]:
+    def rows(self, turns: Sequence[JointStep]) -> list[Tensor]:
         """Which of the samples on the device each turn looks at, all brought over at once; none if made by turn."""
         if self.by_turn or not turns:
             return []
@@ -165,7 +165,7 @@ class StackedData:
         cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
         return [rows.view(turn.shape) for rows, turn in zip(cut, turns, strict=True)]
 
-    def draw(self, turn: Turn) -> Stack:
+    def draw(self, turn: JointStep) -> Stack:
         """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
         each = [(self._jobs[member], step) for member, step in zip(turn.members, turn.steps, strict=True)]
         if self._drawn:

@@ -29,7 +29,7 @@ from potluck.engines.batched.kernels.factored_linear import (
     subtract_products,
 )
 from potluck.engines.batched.optimizers import advance, fresh
-from potluck.engines.batched.scheduler import Shape, Turn, in_lockstep
+from potluck.engines.batched.scheduler import JointStep, Shape, in_lockstep
 from potluck.engines.batched.stacking import (
     Capacity,
     Stack,
@@ -179,14 +179,14 @@ class Training:
         drawn = self.data.by_turn
         return StepInputs(self._rates[number], self.data.draw(self.turns[number]) if drawn else self._rows[number])
 
-    def _gather(self, turn: Turn) -> None:
+    def _gather(self, turn: JointStep) -> None:
         """Has the turn's networks where they can step together: all where they are, some in a sub-stack."""
         if self._is_full(turn):
             self._substacks.dissolve()
         else:
             self._substacks.gather(turn.members)
 
-    def _is_full(self, turn: Turn) -> bool:
+    def _is_full(self, turn: JointStep) -> bool:
         return len(turn.members) == self.capacity.networks
 
     def _capture(self) -> None:
@@ -203,7 +203,7 @@ class Training:
                 if found is None:  # what a capture that failed has begun in its pool stays begun
                     self._pool = torch.cuda.graph_pool_handle()
 
-    def _graph_key(self, turn: Turn) -> GraphKey:
+    def _graph_key(self, turn: JointStep) -> GraphKey:
         return GraphKey(turn.shape, turn.abreast and self.level, self._is_full(turn))
 
     def _beside(self) -> AbstractContextManager[Any]:
