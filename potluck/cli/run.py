@@ -56,7 +56,7 @@ def run(
             folder = out or Path("runs") / f"{file.stem}-{recipe.seed}"
             _check_folder(folder, resume, console)
             with waiting("dividing the data, building the models", console):
-                federation = _seated(recipe, file)
+                federation = _built(recipe, file)
             profiler = federation.profile() if profile else None
             before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def _check_folder(folder: Path, resume: bool, console: Console) -> None:
         console.print(f"There is no run in {folder} yet: starting from the beginning.")
 
 
-def _seated(recipe: Recipe, file: Path) -> Federation:
+def _built(recipe: Recipe, file: Path) -> Federation:
     try:
         return recipe.federation()
     except RequirementsError as error:
