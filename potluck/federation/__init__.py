@@ -1,1 +1,1 @@
-"""A federation: its parties, its method, its rounds, and where participants are between them."""
+"""A federation: its parties, its method, its rounds, and the storage of participants."""

@@ -1,4 +1,4 @@
-"""Who may take part: what is checked before anything is trained."""
+"""Admission: what is checked of participants before anything is trained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from potluck.learners.network import Network, Traits
 
 
 class Admission:
-    """Admits participants one after the other; each is looked at only then."""
+    """Admits participants one after the other; each is inspected only then."""
 
     def __init__(self) -> None:
         self.participants: dict[str, Participant] = {}
@@ -28,9 +28,16 @@ class Admission:
         self._inputs = ("", "")
 
     def admit(self, participant: Participant, join: Callable[[Participant], Samples | None]) -> None:
-        """Admits a participant; ``join`` has it join and returns the samples it will be tested on."""
+        """Admits a participant.
+
+        Args:
+            participant: the participant.
+            join: has it join the federation, and returns the samples it will be tested on.
+        """
         if not isinstance(participant, Participant):
-            raise SettingsError(f"{participant!r} is no Participant.")
+            raise SettingsError(
+                f"participants holds {participant!r}; expected a Participant, e.g. Participant(name, model, data)."
+            )
         name = participant.name
         if name in self.participants:
             raise SettingsError(f"Two participants are named {name!r}; names must differ.")
@@ -54,14 +61,14 @@ class Admission:
         self._kinds.setdefault(_kind_of(participant), participant)
 
     def _look_at(self, network: Network, participant: Participant) -> None:
-        """What a network is, and what its code does, is found out once for all of one architecture."""
+        """Inspects and probes a network, once for all of one architecture."""
         own = network.architecture
         if own not in self._networks:
             self._networks[own] = (own, network.probe(participant.data, participant.plan))
         network.share(*self._networks[own])
 
     def check_inputs(self, owner: str, x: Tensor) -> None:
-        """Everybody must read the same kind of inputs: they learn from each other on them."""
+        """Raises DataError unless these inputs are of the same kind as those of the first participant."""
         first, kind = self._inputs
         if _input_kind(x) != kind:
             raise DataError(
@@ -70,9 +77,13 @@ class Admission:
             )
 
     def check_fit(self, method: Method, shown: SharedData | None, *, alone: bool = False) -> None:
-        """The method must fit this federation; if not, every reason is told at once.
+        """Raises RequirementsError, with every reason, unless the method fits this federation.
 
-        ``alone``: the others are elsewhere, so what they must have in common is not looked at.
+        Args:
+            method: the method.
+            shown: the public data, if there are any.
+            alone: whether the other participants are on other machines, so that what they must have in common cannot
+                be checked here.
         """
         kind: Literal["nothing", "inputs", "labels"] = "nothing"
         if shown is not None:
@@ -89,7 +100,7 @@ class Admission:
 
 
 def published(public: Any) -> SharedData | None:
-    """Public data given as ``x``, as ``(x, y)``, as a torch Dataset of pairs, or as shown already."""
+    """Public data from ``x``, ``(x, y)``, a torch Dataset of pairs, or ``SharedData``."""
     if public is None or isinstance(public, SharedData):
         return public
     if isinstance(public, tuple | torch.utils.data.Dataset):

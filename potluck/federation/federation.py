@@ -1,4 +1,4 @@
-"""A federation: participants, a method, public data, a seed. The loop stands here, once."""
+"""A federation: participants, a method, public data, a seed; and the loop over rounds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from potluck.runs.folder import RunFolder
 log = logging.getLogger(__name__)
 
 STORAGES = ("memory", "disk")
-"""Where participants can be between their turns."""
+"""Where participants can be while others run."""
 
 Callback = Callable[["Federation", list[Row]], None]
 
@@ -46,18 +46,20 @@ class Federation:
     Args:
         participants: who takes part; names must differ. They may come one by one, as from a generator.
         method: what they do.
-        public: data everybody may see, as ``x`` or ``(x, y)``.
-        test: ``(x, y)`` that everybody without test data of its own is evaluated on, each on the labels it knows.
-        seed: what every random draw derives from.
+        public: data that all parties may see, as ``x``, ``(x, y)`` or a torch Dataset of such pairs; by default none.
+        test: ``(x, y)`` that participants without test data of their own are evaluated on, each on the labels it knows;
+            by default none.
+        seed: what every random number derives from; by default 0.
         engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own,
             which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
-        device: a torch device, or "auto" for a GPU if there is one.
-        precision: what networks compute in: "torch" (PyTorch's own choice), "float32" or "bfloat16".
-        participation: the share of participants that take part in a round.
-        keep_optimizer: whether optimizers remember across trainings; None for the method's own way.
-        max_concurrent: how many participants run together; None for as many as there is room for.
-        storage: where participants are between their turns: in "memory", or on "disk", in a temporary folder.
-        channel: the way that payloads take, with its limits; None for the default limits.
+        device: a torch device, or "auto" (the default) for a GPU if there is one.
+        precision: what networks compute in: "torch" (the default, PyTorch's own choice), "float32" or "bfloat16".
+        participation: the share of participants that take part in a round; by default 1, for all.
+        keep_optimizer: whether optimizers remember across trainings; by default as the method says.
+        max_concurrent: how many participants run together; by default as many as there is room for.
+        storage: where participants are while others run: in "memory" (the default), or on "disk", in a temporary
+            folder.
+        channel: the route of all payloads, with its limits; by default ``Channel()``.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Federation:
         self.channel = channel or Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
-        """The recipe it was made from, if any: kept with the settings of a run."""
+        """The recipe it was made from, if any; stored with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
         self._kept: RunFolder | None = None
 
@@ -116,7 +118,7 @@ class Federation:
     def _admitted(
         self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
     ) -> dict[str, Participant]:
-        """Everybody, by name, joined and checked: one after the other, each in storage before the next one comes."""
+        """All participants by name, joined and checked, one after the other, each in storage before the next one."""
         admission = Admission()
 
         def join(participant: Participant) -> Samples | None:
@@ -153,10 +155,11 @@ class Federation:
 
         Args:
             rounds: how many; with ``resume``, how many in all, counting those played before.
-            run_dir: a folder to keep the run in: settings, history, checkpoints, summary.
-            resume: go on with the run that ``run_dir`` holds, if it holds one.
-            checkpoint_every: after how many rounds a checkpoint is written; one is always written at the end.
-            callbacks: called after each round with the federation and the round's rows.
+            run_dir: a folder for the run's settings, history, checkpoints and summary; by default nothing is stored.
+            resume: whether to go on with the run in ``run_dir``, if there is one; by default False.
+            checkpoint_every: after how many rounds a checkpoint is written; by default 1. One is always written at the
+                end.
+            callbacks: called after each round with the federation and the round's rows; by default none.
         """
         if rounds < 0 or checkpoint_every < 1:
             raise SettingsError(
@@ -196,14 +199,14 @@ class Federation:
                         callback(self, rows)
 
     def _welcome(self) -> None:
-        """Has those join who are there and have not joined: all at first, later whoever comes late, if it may."""
+        """Has those join who are present and have not joined: all at first, later those who are late, if they may."""
         if self._joined is not None and not self.method.late_joining:
             return
         joined = {name: tally for name, tally in (self._joined or {}).items() if not tally.absent}
         coming = [name for name in self.engine.present(self.participants) if name not in joined]
         try:
             tallies = self._play("join", coming) if coming else {}
-        except RequirementsError as error:  # a stranger to those who are at work already: they go on without it
+        except RequirementsError as error:  # a late one that does not fit the others, who go on without it
             if not joined:
                 raise
             log.warning("Refused to let %s join: %s", " and ".join(coming), error)
@@ -213,7 +216,7 @@ class Federation:
         self._joined = {**joined, **tallies}
 
     def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
-        """Makes sure that everything can be kept, then takes up what the folder holds, if anything."""
+        """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one."""
         for participant in self.participants.values():
             participant.check_keepable()
         found = folder.begin(settings_as_run(self), identity)
@@ -238,15 +241,15 @@ class Federation:
         return keep
 
     def profile(self) -> Profiler:
-        """Has the run timed, phase by phase, from now on."""
+        """Times the run, phase by phase, from now on, and returns the profiler."""
         return self.engine.profile()
 
     def test_of(self, participant: Participant) -> Samples | None:
-        """What a participant is evaluated on: its own test data, or the published ones with labels it knows."""
+        """What a participant is evaluated on: its own test data, or those of the federation's whose labels it knows."""
         return participant.own_test(self._published_test)
 
     def snapshot(self) -> State:
-        """Everything that lasts between rounds: what a checkpoint holds. Participants are looked at when asked for."""
+        """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
             "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
@@ -255,7 +258,7 @@ class Federation:
         }
 
     def restore(self, snapshot: State) -> None:
-        """Takes up what ``snapshot`` gave; the next round goes on from there."""
+        """Restores what ``snapshot`` returned; the next round goes on from there."""
         self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
@@ -264,7 +267,7 @@ class Federation:
         self.engine.restore(snapshot["engine"])
 
     def _round(self, number: int) -> None:
-        """One round: those chosen do their half, everybody is evaluated, the history grows."""
+        """One round: those chosen do their half, all are evaluated, the history grows."""
         self.server.round = number
         for participant in self.participants.values():
             participant.round = number

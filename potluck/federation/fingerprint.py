@@ -1,4 +1,4 @@
-"""What a federation is: in words for people, and in checksums so that no other one takes up its checkpoint."""
+"""What a federation is: as settings for people, and in checksums, so that its checkpoint fits no other one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def fingerprint(federation: Federation) -> Fingerprint:
 
 
 def participant_fingerprint(participant: Participant, method: Method, keep_optimizer: bool) -> Fingerprint:
-    """What decides one participant's part in a result, in checksums."""
+    """Everything that decides one participant's part in a result, in checksums."""
     settings = {
         "method": [type(method).__name__, _plain(method), keep_optimizer],
         "seed": participant.seed,
@@ -74,7 +74,7 @@ def participant_fingerprint(participant: Participant, method: Method, keep_optim
 def check_resumable(participants: Iterable[Participant], method: Method, keep_optimizer: bool) -> None:
     """Raises CheckpointError where a resumed run could not tell whether a setting is still the same.
 
-    That is so for the method's settings, and for optimizers that remember: their memory goes by their name.
+    That is so for the method's settings, and for optimizers that remember: their state is stored under their name.
     """
     found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
     if keep_optimizer:
@@ -89,7 +89,7 @@ def check_resumable(participants: Iterable[Participant], method: Method, keep_op
 
 
 def _nameless(settings: Settings) -> list[Any]:
-    """What settings consist of that has no name in another process."""
+    """The values in settings that have no name in another process."""
     found: list[Any] = []
 
     def note(thing: Any) -> str:
@@ -117,7 +117,7 @@ def _participant(participant: Participant) -> dict[str, Any]:
 
 
 def _settings(estimator: Any) -> str:
-    """An estimator's settings, where it tells them."""
+    """An estimator's settings, if it has ``get_params``."""
     settings = estimator.get_params() if hasattr(estimator, "get_params") else {}
     return str({name: readable_name(value) for name, value in settings.items()})
 
@@ -134,7 +134,7 @@ def _version(name: str) -> str:
 
 
 def _samples(parts: Iterable[Samples]) -> str:
-    """A checksum of all of them. What many share is read once, and what nobody holds any more is let go."""
+    """A checksum of all of them. Samples that many share are read once."""
     whole = hashlib.sha256()
     known: WeakKeyDictionary[Samples, bytes] = WeakKeyDictionary()
     for part in parts:

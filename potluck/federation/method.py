@@ -1,4 +1,4 @@
-"""A method: what the parties do. Both halves stand in one class, the participant's and the server's."""
+"""A method: what the parties do. One class holds both halves, the participant's and the server's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Steps = Generator[Request, Any, dict[str, Any] | None]
 """A participant's half: yields requests, returns what to note in the history."""
 
 Replies = Payload | Mapping[str, Payload]
-"""The server's answer: one payload for all who asked, or one for each by name."""
+"""The server's replies: one payload for all senders, or one for each by name."""
 
 ServerSteps = Generator[Work, Any, Replies]
 """A server's half that asks for work of its own (as MHAT's does)."""
@@ -33,8 +33,9 @@ ServerFunction = TypeVar("ServerFunction", bound=Callable[..., Replies | ServerS
 def exchange(contract: Contract) -> Callable[[ServerFunction], ServerFunction]:
     """Marks the server's half of one exchange and says what answers must look like.
 
-    ``contract(method, server, sender)`` gives the Schema an answer is checked against before the marked
-    function sees it. An answer that does not fit is refused with its sender's name.
+    Args:
+        contract: (method, server, sender) → the Schema that this sender's answer is checked against before the marked
+            function gets it. An answer that does not fit is refused with its sender's name.
     """
 
     def mark(function: ServerFunction) -> ServerFunction:
@@ -46,22 +47,29 @@ def exchange(contract: Contract) -> Callable[[ServerFunction], ServerFunction]:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a method needs of its participants and of the federation. It is checked before any training."""
+    """What a method needs of its participants and of the federation. It is checked before any training.
+
+    Args:
+        torch_module: every participant brings a torch module, whose parameters, inner layers and gradients the method
+            uses; by default False.
+        same_architecture: all networks have entries of the same names, shapes and types; by default False.
+        own_norms: normalisation layers stay with their participants, so that they may differ between networks that are
+            averaged; by default False.
+        convolutions: every participant's network has convolutions; by default False.
+        stages: every participant's network has stages: extractor, intermediate layers, classifier; by default False.
+        public: there is public data, with "inputs" or also "labels"; by default "nothing" is needed.
+        one_label_space: all participants have the same label space; by default False.
+        shared_labels: every participant has at least one label in common with another; by default False.
+    """
 
     torch_module: bool = False
-    """Every participant brings a torch module, whose parameters, inner layers and gradients the method uses."""
     same_architecture: bool = False
-    """All networks have entries of the same names, shapes and types."""
     own_norms: bool = False
-    """Normalisation layers stay with their participants, so these may differ in networks of the same architecture."""
     convolutions: bool = False
-    """Every participant's network has convolutions."""
     stages: bool = False
-    """Every participant's network falls into extractor, intermediate layers and classifier."""
     public: Literal["nothing", "inputs", "labels"] = "nothing"
     one_label_space: bool = False
     shared_labels: bool = False
-    """Every participant has at least one label in common with another."""
 
     def unmet(self, participants: Sequence[Participant], public: Literal["nothing", "inputs", "labels"]) -> list[str]:
         """Every reason why a federation cannot use the method; none if it can."""
@@ -70,7 +78,7 @@ class Needs:
             reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
             reasons.append("it needs labels on the public data, and there are none; add them to `public`")
-        here = [p for p in participants if p.is_local]  # whoever is elsewhere looks into its own model
+        here = [p for p in participants if p.is_local]  # a participant on another machine checks its own model
         black_boxes = [p.name for p in here if not p.learner.shows_layers]
         if self.torch_module and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
@@ -105,7 +113,7 @@ class Needs:
         return {name: entry for name, entry in network.architecture.layout.items() if name not in kept}
 
     def _unseen(self, participants: Sequence[Participant]) -> list[str]:
-        """What inspection should find in every network and did not."""
+        """What inspection needs to find in every network, and does not."""
         looks: list[Callable[[Participant], Any]] = []
         if self.convolutions:
             looks.append(lambda p: convolutions(p.model))
@@ -133,31 +141,37 @@ class Method(Settings):
     The server's half is one function for each exchange, of the exchange's name, marked with ``@exchange``: it
     takes the server and the answers as they arrive, may itself be a generator that yields Fit and Predict,
     and returns one reply for all or one for each.
+
+    A subclass may set:
+        needs: what it needs of participants and of the federation; by default nothing.
+        keep_optimizer: whether optimizers remember across trainings, unless the federation says otherwise; by default
+            False.
+        sends: exchange → what a participant sends in it, as text that its owner reads before joining a real
+            federation; by default nothing is said.
+        notes: name → type (bool, int, float or str) of what a participant's half may note in the history; by default
+            nothing. Over a network nothing else is read.
+        late_joining: whether participants may still join after others have, since the server's half of joining adds to
+            what it knows; by default False.
     """
 
     needs: ClassVar[Needs] = Needs()
     keep_optimizer: ClassVar[bool] = False
-    """Whether optimizers remember across trainings, unless the federation says otherwise."""
     sends: ClassVar[Mapping[str, str]] = {}
-    """What a participant sends in each exchange, in words: its owner reads them before it joins others elsewhere."""
     notes: ClassVar[Mapping[str, type]] = {}
-    """What a participant's half may note in the history, and of which type: bool, int, float or str. Over a network
-    nothing else is read."""
     late_joining: ClassVar[bool] = False
-    """Whether someone may still join when others have: its server's half adds to what it knows of those."""
 
     def requires(self) -> Needs:
         """What it needs with the settings it has; ``needs`` where settings make no difference."""
         return self.needs
 
     def join(self, me: Participant) -> Steps:
-        """Tells the server what it must know, and takes back what the participant must know. Once."""
+        """Joining, once, at one participant: exchanges what both sides must know before the first round."""
         yield from ()
         return None
 
     def round(self, me: Participant) -> Steps:
         """One round at one participant."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a participant does in a round.")
+        raise NotImplementedError(f"{type(self).__name__} has no `round`; expected a generator that yields requests.")
 
     @classmethod
     def exchanges(cls) -> list[str]:
@@ -167,11 +181,11 @@ class Method(Settings):
 
     @classmethod
     def described_exchanges(cls) -> dict[str, str]:
-        """What a participant sends in each exchange, in words, in the order of the exchanges."""
+        """What a participant sends in each exchange, as text, in the order of the exchanges."""
         return {name: cls.sends.get(name, "the method does not say what") for name in cls.exchanges()}
 
     def answered_by(self, name: str) -> tuple[Callable[[Server, Answers], Any], Callable[[Server, str], Schema]]:
-        """The server's half of an exchange, and the form its answers must have."""
+        """The server's half of an exchange, and the schema of its answers."""
         if name not in self.exchanges():
             raise SettingsError(f"{type(self).__name__} has no exchange {name!r}.{nearest(name, self.exchanges())}")
         function = getattr(self, name)

@@ -32,28 +32,29 @@ State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
 HEAVY = ("brought", "data", "validation", "test", "learner", "state")
-"""The things of a participant that may be on disk."""
+"""The fields of a participant that may be on disk."""
 
 COPIES = 6
-"""How often a network's weights are in memory while it trains: stacked, with gradients, moments and room to work."""
+"""How many copies of a network's weights a training takes: stacked, with gradients, moments and temporary tensors."""
 
 
 class Participant:
     """One party of a federation.
 
     Args:
-        name: how the others call it; unique in a federation.
+        name: its name, unique in a federation.
         model: a torch module, or anything with ``fit`` and ``predict``; or what makes one: a callable, or its name as
             ``"package.module:callable"`` or in ``potluck.models``. It is called with ``input_shape`` and ``classes``
             where it takes them, under the federation's seed.
-        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays here. A Dataset whose
-            items are random is read anew in each epoch, under the participant's seed.
-        plan: how it trains.
-        test: ``(x, y)`` to evaluate on; by default what the federation publishes.
-        validation: a share of the data, or data, to choose settings by.
+        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays on
+            this machine. A Dataset whose items are random is read anew in each epoch, under the participant's seed.
+        plan: how it trains; by default ``Plan()``.
+        test: ``(x, y)`` to evaluate on; by default the test data of the federation.
+        validation: a share of the data from 0 to below 1, or data, to choose settings by; by default 0, for none.
         labels: its label space (strings or integers); by default the labels in ``y``.
-        weight: its credibility in votes, or extra weight in a mean.
-        stages: which layers of a network are "extractor", "intermediate" and "classifier", where inspection fails.
+        weight: its credibility, a factor in votes and means; by default 1.
+        stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
+            default they are found by inspection.
     """
 
     is_local: ClassVar[bool] = True
@@ -85,9 +86,9 @@ class Participant:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
         brought = Samples({"x": x, "y": encode(y, self.labels, name)}, reader)
         self.held: dict[str, Any] = {"state": {}, "brought": brought}
-        """Which of its heavy things are in memory. ``thing`` fetches the others."""
+        """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
         self.storage: DiskStorage | None = None
-        """Where its heavy things are while others run, if not in memory."""
+        """Where its ``HEAVY`` fields are while others run, if not in memory."""
         as_data = not isinstance(validation, int | float)
         self._held_back = None if as_data else float(validation)
         self.held["validation"] = self._own(validation, f"{name} (validation)") if as_data else None
@@ -97,10 +98,10 @@ class Participant:
         self._brought_model = model
         self.held["learner"] = None if _makes_models(model) else self._bring(model)
 
-        # What the federation hands out.
+        # What the federation sets.
         self.public: Samples | None = None
         self.working_bytes = 0
-        """About how much memory it takes while it works."""
+        """About how much memory its work takes."""
         self.seed = 0
         self.round = 0
 
@@ -110,17 +111,17 @@ class Participant:
 
     @property
     def builds_its_model(self) -> bool:
-        """Whether its model is made anew in each federation, from what it brought."""
+        """Whether its model is built anew in each federation."""
         return _makes_models(self._brought_model)
 
     @property
     def built(self) -> bool:
-        """Whether the model is there already; a builder's is made when the participant joins a federation."""
+        """Whether the model exists; that of a builder is made when the participant joins a federation."""
         return self.thing("learner") is not None
 
     @property
     def learner(self) -> Learner:
-        """What trains and answers."""
+        """Its model, wrapped, so that it can be trained and read."""
         learner: Learner | None = self.thing("learner")
         if learner is None:
             raise ModelError(f"{self.name}: {self._brought_model!r} is built when the participant joins a federation.")
@@ -146,12 +147,12 @@ class Participant:
 
     @property
     def state(self) -> State:
-        """What a method keeps of it between rounds."""
+        """What a method stores of it between rounds."""
         state: State = self.thing("state")
         return state
 
     def thing(self, name: str) -> Any:
-        """One of its heavy things, from memory or from disk."""
+        """One of its ``HEAVY`` fields, from memory or from disk."""
         if name not in self.held and self.storage is not None:
             self.storage.load(self, name)
         return self.held[name]
@@ -174,7 +175,12 @@ class Participant:
         return self.learner.model if self.built else self._brought_model
 
     def join(self, seed: int, public: SharedData | None) -> None:
-        """Takes a seat in a federation, with nothing left from another one but a model brought as an object."""
+        """Joins a federation. Nothing of an earlier one is left but the model, if it was brought as an object.
+
+        Args:
+            seed: the federation's seed.
+            public: the public data, if there are any.
+        """
         if self.storage is not None:
             self.storage.release(self)
         self.seed, self.round, self.held["state"] = seed, 0, {}
@@ -212,7 +218,7 @@ class Participant:
         return asked or self.plan
 
     def look_again(self) -> None:
-        """Has its network looked at anew where its owner holds it and may have changed it."""
+        """Has its network inspected anew where its owner has a reference to it and may have changed it."""
         if isinstance(learner := self.held.get("learner"), Network) and not self.builds_its_model:
             learner.look_again()
 
@@ -221,12 +227,12 @@ class Participant:
         return {"learner": self.learner.state(), "state": self.state}
 
     def restore(self, kept: State) -> None:
-        """Takes up what ``snapshot`` gave."""
+        """Restores what ``snapshot`` returned."""
         self.learner.restore(kept["learner"])
         self.held["state"] = kept["state"]
 
     def check_keepable(self) -> None:
-        """Raises ModelError unless its model can be kept in a checkpoint."""
+        """Raises ModelError unless a checkpoint can store its model."""
         self.learner.check_keepable(self.data, self.name)
 
     def weights(self) -> dict[str, Tensor]:
@@ -234,7 +240,7 @@ class Participant:
         return self.network.weights()
 
     def load(self, entries: Mapping[str, Tensor]) -> None:
-        """Takes over some or all weights and buffers."""
+        """Replaces some or all weights and buffers."""
         self.network.load(entries)
 
     def generator(self, purpose: str) -> torch.Generator:
@@ -242,7 +248,7 @@ class Participant:
         return generator(self.seed, self.name, self.round, purpose)
 
     def own_test(self, published: SharedData | None) -> Samples | None:
-        """Its own test data, or of the published ones those with labels it knows."""
+        """Its own test data, or those of the federation's whose labels it knows."""
         return self.test if self.test is not None or published is None else published.known(self.labels)
 
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
@@ -253,7 +259,7 @@ class Participant:
         return probabilities
 
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
-        """The most probable label of each input, in this participant's own words."""
+        """The most probable label of each input, from this participant's label space."""
         return decode(torch.from_numpy(self.predict_proba(x).argmax(axis=1)), self.labels)
 
     def _own(self, data: Any, owner: str) -> Samples:
@@ -297,7 +303,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def _makes_models(model: Any) -> bool:
-    """Tells a builder from a model: a network and an estimator can be called or not, a builder only called."""
+    """Whether it is a builder and not a model: it can be called, and is neither a module nor an estimator."""
     if isinstance(model, str) or inspect.isclass(model):
         return True
     return callable(model) and not isinstance(model, nn.Module) and not hasattr(model, "fit")

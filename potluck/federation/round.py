@@ -1,4 +1,4 @@
-"""The exchanges of a phase: participants run from exchange to exchange, and the server answers all who come to one."""
+"""The exchanges of a phase: participants run from exchange to exchange, and the server replies to all at one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,17 @@ Phase = Literal["join", "round"]
 
 @dataclass(slots=True)
 class ParticipantTally:
-    """What one participant sent, received and noted in one round, or in joining, counted in the round ``since``."""
+    """What one participant sent, received and noted in one round, or in joining.
+
+    Args:
+        bytes_up: the size of all payloads it sent.
+        bytes_down: the size of all payloads it received.
+        seconds: how long it worked.
+        refused: why its answer was refused, if it was.
+        notes: what its half returned for the history.
+        since: of joining, the round it is counted in.
+        absent: whether its half ended early because it was not there, or did not answer in time.
+    """
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -33,7 +43,6 @@ class ParticipantTally:
     notes: dict[str, Any] = field(default_factory=dict)
     since: int = 1
     absent: bool = False
-    """Whether its half ended early because it was not there, or did not answer in time."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,13 @@ class ServerHalf:
 
 
 class ExchangeLoop:
-    """Everyone's half of a method, and the server's, in joining and in every round.
+    """Plays a phase: all participants' halves of a method, and the server's.
 
     Args:
         method: what the parties do.
         server: the server.
-        engine: who carries the participants' work out.
-        channel: the way that payloads take.
+        engine: runs the participants' halves and answers their work.
+        channel: checks and counts payloads.
     """
 
     def __init__(self, method: Method, server: Server, engine: Engine, channel: Channel) -> None:
@@ -79,7 +88,7 @@ class ExchangeLoop:
                 return self._tallies
 
     def _at_exchanges(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
-        """Those who have come to an exchange of the method. Whoever has come to its end is tallied."""
+        """The arrivals at an exchange of the method. Those at the end of their half are tallied."""
         for arrival in arrivals:
             if arrival.exchange is None:
                 self._end(arrival)
@@ -89,7 +98,7 @@ class ExchangeLoop:
                 yield arrival
 
     def _end(self, arrival: Arrival) -> None:
-        """Tallies whoever has come to its end. Undeclared notes from another machine cost it the round."""
+        """Tallies a participant whose half has ended. Undeclared notes from another machine are refused."""
         tally, is_local = self._tallies[arrival.sender], self._parties[arrival.sender].is_local
         wrong = None if is_local else undeclared(arrival.notes, self._method.notes)
         tally.seconds = arrival.seconds
@@ -102,7 +111,7 @@ class ExchangeLoop:
             self._refuse(arrival.sender, wrong)
 
     def _answered(self, name: str, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
-        """Answers an exchange for all who come to it; then those go on, to where they come next."""
+        """Answers an exchange for all who arrive at it, and resumes them; returns their next arrivals."""
         senders: list[str] = []
         answers = self._answers(name, arrivals, senders)
         first = next(answers, None)
@@ -113,14 +122,14 @@ class ExchangeLoop:
             if isinstance(replies, Generator):
                 replies = self._engine.serve(self._server, replies, name)
             for _ in answers:
-                pass  # whoever the server did not wait for has come to the exchange all the same
+                pass  # those whose answers the server did not take have arrived at the exchange all the same
         return self._at_exchanges(self._engine.resume(self._replies(name, replies, senders)))
 
     def _answers(self, name: str, arrivals: Iterator[Arrival], senders: list[str]) -> Iterator[tuple[str, Payload]]:
-        """What is sent to an exchange, as it comes, with everyone's name.
+        """The answers sent to an exchange, as they arrive, with their senders.
 
-        Whoever is at an earlier exchange is answered there first, and may still come to this one. Whoever is at a
-        later one waits.
+        Participants at an earlier exchange are answered there first, and may still arrive at this one. Those at a
+        later one wait.
         """
         place = self._halves[name].place
         while True:
@@ -142,7 +151,7 @@ class ExchangeLoop:
     def _replies(
         self, name: str, replies: Payload | Mapping[str, Payload], senders: Sequence[str]
     ) -> Mapping[str, Payload]:
-        """One reply for each, counted when it is handed out."""
+        """One reply for each sender, counted when it is handed out."""
         if not isinstance(replies, Payload) and set(replies) != set(senders):
             raise TypeError(
                 f"{type(self._method).__name__}.{name} must reply to {list(senders)}; replied to {list(replies)}"
@@ -156,7 +165,7 @@ class ExchangeLoop:
         return LazyReplies(senders, hand_out)
 
     def _accept(self, sender: str, name: str, payload: Payload, seconds: float) -> bool:
-        """Counts what was sent, and refuses what must not be read."""
+        """Counts an answer, and refuses it if it must not be read."""
         tally = self._tallies[sender]
         tally.seconds = seconds
         try:
@@ -168,7 +177,7 @@ class ExchangeLoop:
         return True
 
     def _unknown(self, sender: str, name: str) -> None:
-        """Refuses an exchange that the method does not have; on this machine that is a mistake in the method."""
+        """Refuses an exchange that the method does not have; on this machine that is an error in the method."""
         if self._parties[sender].is_local:
             self._method.answered_by(name)  # raises, and says which there are
         self._refuse(sender, f"{name!r} is no exchange of {type(self._method).__name__}")

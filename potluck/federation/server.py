@@ -1,4 +1,4 @@
-"""The server: what the server's half of a method may know and keep."""
+"""The server: what the server's half of a method may know and store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from potluck.learners.network import Network
 from potluck.models import MODELS, build
 
 Answers = Iterator[tuple[str, Payload]]
-"""The participants' answers, sender and payload, as they arrive: merge each and let it go."""
+"""The participants' answers, sender and payload, as they arrive: merge each and drop it."""
 
 
 def _there_is(model: str | Callable[..., Any]) -> str | Callable[..., Any]:
@@ -35,10 +35,16 @@ that makes one."""
 
 @dataclass(eq=False)
 class Server:
-    """What it knows: who takes part and how much each one's word counts, the public data, the round.
+    """What the server's half of a method knows, and what it stores.
 
-    ``state`` and ``learners`` last between rounds and are in the checkpoint. ``memo`` holds what can be worked out
-    from them again, and is not.
+    Args:
+        seed: what its random numbers derive from.
+        participant_weights: each participant's credibility, by name.
+        public: the public data, with labels where there are any; by default there are none.
+        round: the round; 0 in joining.
+        state: what the method stores between rounds; it is in the checkpoint.
+        learners: the server's own networks, by name; they are in the checkpoint. ``learner`` makes them.
+        memo: what can be computed from ``state`` again; it is not in the checkpoint.
     """
 
     seed: int
@@ -59,7 +65,13 @@ class Server:
         return 0 if self.public is None else len(self.public)
 
     def learner(self, name: str, model: ServerModel, classes: int) -> Network:
-        """A network of the server's own for the public data, built when first asked for."""
+        """A network of the server's own for the public data, built at the first call.
+
+        Args:
+            name: its name among the server's networks.
+            model: a callable that makes it, or its name.
+            classes: how many logits it puts out.
+        """
         if name not in self.learners:
             shape = tuple(self.public.x.shape[1:]) if self.public is not None else ()
             with seeded(derive(self.seed, self.name, name, "initial weights")):
@@ -85,12 +97,12 @@ class Server:
         return asked or Plan()
 
     def snapshot(self) -> State:
-        """What a checkpoint must keep of the server."""
+        """What a checkpoint stores of the server."""
         kept = {name: learner.state() for name, learner in self.learners.items()}
         return {"state": self.state, "learners": {**self._restored, **kept}}
 
     def restore(self, snapshot: State) -> None:
-        """Takes up what ``snapshot`` gave. Models are built, and restored, when next asked for."""
+        """Restores what ``snapshot`` returned. Models are built, and restored, when ``learner`` is called next."""
         self.state = snapshot["state"]
         self.learners, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
 

@@ -1,8 +1,8 @@
 """Participants on disk: in a folder, as safetensors, while others run.
 
-What is heavy about a participant is written to a file of its own and let go: its samples, its state, and its network,
-if it was built at joining. It is read back when it is asked for. Models that were brought as objects, and estimators,
-stay in memory.
+The large fields of a participant are written to files of their own and dropped from memory: its samples, its state, and
+its network, if it was built at joining. They are read back when they are used. Models that were brought as objects, and
+estimators, stay in memory.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from potluck.learners.network import Network, Traits
 from potluck.runs.serialization import read_state, save_state
 
 LOADED = 64
-"""How many stay in memory of those that are loaded one by one, where nobody says otherwise."""
+"""How many participants stay in memory of those that are loaded one by one, by default."""
 
 Version = Hashable
-"""Tells whether something has changed: which tensors it holds, and how often each was written to."""
+"""Which tensors a field holds, and how often each was written to: it differs if the field has changed."""
 
 
 @dataclass(eq=False, slots=True)
 class Stored:
-    """One thing of a participant's on disk: in which file, as what it was seen last, which network it is a copy of."""
+    """One field of a participant on disk: its file, its mark when it was read, the network it is a copy of."""
 
     file: int
     version: Version | None = None
@@ -44,11 +44,12 @@ class Stored:
 
 
 class DiskStorage:
-    """A folder for participants. It is removed when neither a federation nor a participant needs it any more.
+    """A folder for participants. It is removed when neither a federation nor a participant refers to it any more.
 
     Args:
-        timing: counts what happens inside as a phase, where somebody profiles.
-        loaded: how many stay in memory of those that are loaded one by one; those that are pinned all do.
+        timing: counts what happens inside as a phase of a profile.
+        loaded: how many participants stay in memory of those that are loaded one by one; those that are pinned all do.
+            By default 64.
     """
 
     def __init__(self, timing: Callable[[str], AbstractContextManager[None]], loaded: int | None = None) -> None:
@@ -63,11 +64,11 @@ class DiskStorage:
         self._exemplars: WeakValueDictionary[Architecture, nn.Module] = WeakValueDictionary()
 
     def pin(self, participants: Sequence[Any]) -> None:
-        """Has these in memory, once they are loaded, until others are pinned or ``evict`` is called."""
+        """Lets these stay in memory, once they are loaded, until others are pinned or ``evict`` is called."""
         self._pinned = {participant.name for participant in participants}
 
     def evict(self, participants: Iterable[Any]) -> None:
-        """Writes these to disk and lets go of them; nobody is pinned any more."""
+        """Writes these to disk and drops them from memory; none is pinned any more."""
         self._pinned = set()
         for participant in participants:
             if isinstance(participant, Participant):
@@ -76,7 +77,7 @@ class DiskStorage:
                     self._put(participant)
 
     def load(self, participant: Participant, name: str) -> None:
-        """Gives a participant back one of its things."""
+        """Loads one field of a participant."""
         owner = participant.name
         if (owner, name) in self._same:
             participant.held[name] = participant.thing(self._same[owner, name])
@@ -85,12 +86,12 @@ class DiskStorage:
             with self._timing("storage"):
                 participant.held[name] = thing = self._read(stored, name)
             stored.version = _version_of(thing)
-        self._in_memory.pop(owner, None)  # last is who was loaded last
+        self._in_memory.pop(owner, None)  # the last one is the one loaded last
         self._in_memory[owner] = participant
         self._evict_oldest()
 
     def release(self, participant: Participant) -> None:
-        """Gives a participant back all its things, for good."""
+        """Loads all fields of a participant and removes its files."""
         for name in HEAVY:
             participant.thing(name)
         for name in HEAVY:
@@ -102,7 +103,7 @@ class DiskStorage:
         participant.storage = None
 
     def _evict_oldest(self) -> None:
-        """Whoever was loaded first goes first."""
+        """Evicts those that were loaded first."""
         if len(self._in_memory) <= self.loaded + len(self._pinned):
             return
         free = [name for name in self._in_memory if name not in self._pinned]
@@ -126,7 +127,7 @@ class DiskStorage:
         participant.storage = self
 
     def _write(self, key: tuple[str, str], thing: Any) -> None:
-        """Writes what has changed since it was read."""
+        """Writes a field unless it is unchanged since it was read."""
         version = _version_of(thing)
         if key not in self._stored:
             self._files += 1
@@ -140,7 +141,7 @@ class DiskStorage:
         stored.reader = thing.reader if isinstance(thing, Samples) else None
         if version is None or version != stored.version:
             save_state(self._path(stored), _state(thing))
-        stored.version = None  # tensors that are let go may leave their place to others
+        stored.version = None  # the memory of dropped tensors may be used for others
 
     def _read(self, stored: Stored, name: str) -> Any:
         state = read_state(self._path(stored))
@@ -159,7 +160,7 @@ class DiskStorage:
 
 
 def _state(thing: Any) -> Any:
-    """What is written of a thing: nested dicts and lists of tensors and plain values."""
+    """What is written of a field: nested dicts and lists of tensors and plain values."""
     if isinstance(thing, Network):
         state = thing.state()
         left_out = {name: buffer for name, buffer in thing.tensors().items() if name not in state["weights"]}

@@ -20,7 +20,11 @@ from potluck.learners.network import Network
 
 
 def grid(plan: Plan, **choices: Iterable[Any]) -> list[Plan]:
-    """Every combination of the choices, the last one changing fastest; all else is as in ``plan``.
+    """Every combination of the choices, the last one changing fastest.
+
+    Args:
+        plan: all settings that are not chosen are as in this one.
+        choices: setting → its values.
 
     Combinations that a plan refuses are left out: ``grid(Plan(), optimizer=["sgd", "adam"], momentum=[0.0, 0.9])``
     gives three plans, since Adam has no momentum to set. A choice that is possible in no combination is an error.
@@ -59,14 +63,15 @@ def choose_plan(
 
     Each plan trains a copy of the participant's network on its training data, from the same weights and through the
     same shuffles. With the seed of the federation, the weights and the validation data are those it will see there.
-    The participant itself is left as it is.
+    The participant itself stays as it is.
 
     Args:
         participant: one with a network and ``validation``.
         plans: what to choose from; ``grid`` makes them.
-        seed: what every random draw derives from.
-        engine: "serial", "batched", or "auto". Batched trains plans side by side that differ in the rate alone.
-        device: a torch device, or "auto" for a GPU if there is one.
+        seed: what every random number derives from; by default 0.
+        engine: "serial", "batched", or "auto" (the default). Batched trains plans at the same time that differ in the
+            rate alone.
+        device: a torch device, or "auto" (the default) for a GPU if there is one.
     """
     candidates = list(plans)
     if not candidates or not all(isinstance(plan, Plan) for plan in candidates):
@@ -96,12 +101,12 @@ def choose_plan(
 
 
 def _trial(participant: Participant, seed: int) -> Participant:
-    """A participant in its place, with a network of its own, as if it had joined a federation of that seed."""
+    """A copy of a participant with a network of its own, as if it had joined a federation of that seed."""
     trial = participant.twin()
     trial.join(seed, None)
     if not isinstance(trial.learner, Network):
         raise ModelError(
-            f"{trial.name} brought a {type(trial.model).__name__}, which trains in its own way and has no use for a "
+            f"{trial.name} brought a {type(trial.model).__name__}, which does not train by a "
             f"plan. Bring scikit-learn's GridSearchCV around it instead: that works as a model as it is."
         )
     return trial
