@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -74,40 +74,3 @@ def _states() -> Hashable:
     legacy = np.random.get_state(legacy=False)["state"]
     torchs = torch.default_generator.get_state().numpy().tobytes()
     return torchs, legacy["key"].tobytes(), legacy["pos"], random.getstate()
-
-
-class RandomCourse:
-    """Random numbers of torch's global generators for one purpose, which go on where they were left.
-
-    Args:
-        seed: where they begin.
-        device: the device whose generator is meant, beside the CPU's.
-    """
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self._generators = [torch.default_generator]
-        if device.type == "cuda":
-            index = torch.cuda.current_device() if device.index is None else device.index
-            self._generators.append(torch.cuda.default_generators[index])
-        self._seed = seed
-        self._states: list[torch.Tensor] = []
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Code inside draws the next of these numbers; the generators are left as they were."""
-        before = [generator.get_state() for generator in self._generators]
-        if self._states:
-            _set_all(self._generators, self._states)
-        else:
-            for generator in self._generators:
-                generator.manual_seed(self._seed)
-        try:
-            yield
-        finally:
-            self._states = [generator.get_state() for generator in self._generators]
-            _set_all(self._generators, before)
-
-
-def _set_all(generators: Iterable[torch.Generator], states: Iterable[torch.Tensor]) -> None:
-    for generator, state in zip(generators, states, strict=True):
-        generator.set_state(state)

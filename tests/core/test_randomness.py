@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from potluck.core.randomness import RandomCourse, all_seeded, derive, drawing, generator, seeded
+from potluck.core.randomness import all_seeded, derive, drawing, generator, seeded
 
 purposes = st.tuples(st.integers(), st.lists(st.text(max_size=3) | st.integers(0, 30), max_size=3).map(tuple))
 
@@ -116,19 +116,3 @@ def test_code_that_draws_is_found_out(call, draws):
     assert drew is draws
     assert drawing(call) == (found, drew)
     assert global_states() == before
-
-
-def test_a_course_goes_on_where_it_was_left():
-    before = torch.get_rng_state()
-    with seeded(7):
-        expected = torch.rand(6)
-    one, other = RandomCourse(7, torch.device("cpu")), RandomCourse(7, torch.device("cpu"))
-    found = []
-    for _ in range(3):
-        with one.going_on():
-            found.append(torch.rand(2))
-        torch.rand(3, generator=torch.Generator())
-        with other.going_on():
-            torch.rand(5)
-    assert torch.equal(torch.cat(found), expected)
-    assert torch.equal(torch.get_rng_state(), before)

@@ -55,6 +55,12 @@ class JobStack:
         return self.jobs[0].work.writes
 
     @property
+    def draws(self) -> bool:
+        """Whether its networks draw random numbers while they train."""
+        first = self.jobs[0]
+        return isinstance(first.learner, Network) and first.learner.probe(first.samples, first.plan).draws
+
+    @property
     def kind(self) -> str:
         """The class of the networks, for people."""
         return type(self.jobs[0].learner.model).__name__
@@ -96,7 +102,12 @@ class Batched(Engine):
         """Stack by stack, while a CPU's caches hold it; on a GPU all trainings run side by side."""
         answers: dict[int, Timed] = {}
         stacks = self._stacks(jobs)
-        beside = [stack for stack in stacks if stack.key is not None and stack.writes and self._side_by_side]
+        # Graphs that are replayed at once share one place in memory for the state of the generator they draw from.
+        beside = [
+            stack
+            for stack in stacks
+            if stack.key is not None and stack.writes and self._side_by_side and not stack.draws
+        ]
         with computing_in(self.precision):
             for group in ([beside] if beside else []) + [[stack] for stack in stacks if stack not in beside]:
                 for stack, found in zip(group, self._answer(group), strict=True):

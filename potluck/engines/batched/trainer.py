@@ -16,7 +16,7 @@ from torch.func import grad_and_value, vmap
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
-from potluck.core.randomness import RandomCourse, derive
+from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
 from potluck.engines.batched.cuda_graphs import Replayed, replayed
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
@@ -128,16 +128,14 @@ class Training:
         fill(self.state.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
         self.context.load([fit.context for fit in fits])
         self.losses: list[Tensor] = []
-        draws = members[0].probe(jobs[0].samples, self.plan).draws
-        self._numbers = RandomCourse(derive(jobs[0].seed, "model"), self.device) if draws else None
-        """What its networks draw, as Dropout does: not what others draw beside it, nor what a capture has drawn."""
 
     def steps(self) -> Iterator[bool]:
         """Takes everyone's steps. Pauses after each turn, so that other trainings can take theirs beside it."""
+        torch.manual_seed(derive(self.jobs[0].seed, "model"))  # whatever a capture, or a try that failed, has drawn
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())
         for number, turn in enumerate(self.turns):
-            with self._beside(), nullcontext() if self._numbers is None else self._numbers.going_on():
+            with self._beside():
                 self._gather(turn)
                 key = self._graph_key(turn)
                 step = self._replays.get(key) or partial(self._step, key=key)

@@ -95,3 +95,32 @@ def test_dropout_draws_anew_at_each_replay():
     made = jobs(build=build, sizes=(80, 80))
     fitted = Batched(GPU).answer(made)
     assert len({losses[0] for losses in fitted[0].losses}) == 6
+
+
+def dropping(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(36, 3)).double()
+
+
+def test_what_dropout_draws_depends_neither_on_a_capture_nor_on_others():
+    """As where a run goes on in a new process, which has captured nothing yet, or with more participants at a time."""
+    seasoned, anew = Batched(GPU), Batched(GPU)
+    seasoned.answer(jobs(build=dropping, sizes=(80, 80)))
+    mine, others, same = (jobs(build=build, sizes=(80, 80)) for build in (dropping, dropping, dropping))
+    for job in others:
+        job.learner.model.append(nn.Identity())
+    seasoned.answer([*others, *mine])
+    anew.answer(same)
+    for one, other in zip(mine, same, strict=True):
+        torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
+
+
+def test_samples_changed_in_place_are_seen():
+    engine, alone, together = Batched(GPU), jobs(sizes=(40, 40)), jobs(sizes=(40, 40))
+    for _ in range(2):
+        Serial(GPU).answer(alone)
+        engine.answer(together)
+        for one, other in zip(alone, together, strict=True):
+            torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-8, atol=1e-8)
+            one.samples.x.neg_()
+            other.samples.x.neg_()

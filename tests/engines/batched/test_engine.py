@@ -91,7 +91,8 @@ def test_what_a_stack_draws_does_not_depend_on_those_that_train_beside_it(monkey
     engine._side_by_side = True
     alone, beside, others = work(0, 8), work(0, 8), work(5, 9)
     engine.answer(alone)
-    engine.answer([*others, *beside])
+    plain = jobs(REQUESTS["cross entropy"])
+    engine.answer([*others, *beside, *plain])
     for one, other in zip(alone, beside, strict=True):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=0, atol=0)
 
@@ -125,7 +126,7 @@ def test_what_was_found_out_is_in_the_checkpoint_and_used(monkeypatch, tmp_path)
 
     monkeypatch.setattr(Training, "load", little_memory)
     people = [*many(9), *(potluck.Participant(f"w{i}", Wayward(i), made_data(9, i), plan=PLAN) for i in range(2))]
-    first = potluck.Federation(people, Local(), engine="batched")
+    first = potluck.Federation(people, Local(), engine=Batched(CPU))
     first.run(1, run_dir=tmp_path)
     found = first.engine.snapshot()
     assert list(found["most"].values()) == [4]
@@ -135,7 +136,7 @@ def test_what_was_found_out_is_in_the_checkpoint_and_used(monkeypatch, tmp_path)
     monkeypatch.setattr(Training, "load", load)
     sizes = trained_together(monkeypatch)
     people = [*many(9), *(potluck.Participant(f"w{i}", Wayward(i), made_data(9, i), plan=PLAN) for i in range(2))]
-    second = potluck.Federation(people, Local(), engine="batched")
+    second = potluck.Federation(people, Local(), engine=Batched(CPU))
     second.run(2, run_dir=tmp_path, resume=True)
     assert second.engine.snapshot() == found
     assert sizes == [4, 4]  # of eight in a block; the ninth is alone, and so are those that cannot be stacked
@@ -266,7 +267,7 @@ def test_what_was_drawn_before_a_failure_is_drawn_again(monkeypatch):
 def test_the_summary_of_a_run_says_what_failed(fails, monkeypatch, tmp_path):
     Failing(monkeypatch, Training, "_step", fails)
     people = [potluck.Participant(f"p{i}", cnn(i), made_data(20, i), plan=PLAN) for i in range(3)]
-    potluck.Federation(people, Local(), engine="batched").run(2, run_dir=tmp_path)
+    potluck.Federation(people, Local(), engine=Batched(CPU)).run(2, run_dir=tmp_path)
     engine = json.loads((tmp_path / "summary.json").read_text())
     [incident] = engine["incidents"]
     assert ("tried again" if len(fails) == 1 else "cannot be stacked") in incident
