@@ -36,6 +36,9 @@ that needs another's type depends on it, and a small protocol of its own says wh
 MAY_IMPORT_ALL = {"cli", "flower"}
 """Folders that may import the package itself, ``import potluck``."""
 
+EXCEPTIONS = {"core/history.py": ["potluck.report.progress.draw_progress"]}
+"""Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, and report draws it."""
+
 ONLY_IN = {"flwr": {"flower"}}
 """Packages that one folder alone may import."""
 
@@ -73,7 +76,8 @@ def test_arrows_point_one_way(folder):
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files
     wrong = {str(path.relative_to(ROOT)): forbidden(folder, path.read_text()) for path in files}
-    assert not {path: names for path, names in wrong.items() if names}
+    excepted = {path: names for path, names in EXCEPTIONS.items() if path.partition("/")[0] == folder}
+    assert {path: names for path, names in wrong.items() if names} == excepted
 
 
 @pytest.mark.parametrize(
