@@ -38,22 +38,32 @@ _MEASURED = ("accuracy", "loss", "macro_f1")
 
 @dataclass(frozen=True)
 class Standing:
-    """How all participants stood after one round: mean and worst accuracy, and the rows behind them."""
+    """The results of all participants after one round.
+
+    Args:
+        round: the round.
+        accuracy: the mean accuracy; None without test data.
+        worst: the worst accuracy; None without test data.
+        rows: the participants' rows.
+        chosen_on_test: whether this round was chosen by its test accuracy, so that it is no valid result.
+    """
 
     round: int
     accuracy: float | None
     worst: float | None
     rows: tuple[Row, ...]
     chosen_on_test: bool = False
-    """True where this round was picked for its test accuracy, which no honest result may be."""
 
 
 class History:
     """Rows with round, participant, accuracy, loss, bytes_up, bytes_down, seconds, and what the method adds.
 
-    Recorded are rows of those to whom something happened. Who has none in a round stands as before: readers see the
-    newest row again, with what stands in it before ``bytes_up``; what stands from there on was of its round alone.
-    A row is about a participant, or about one of its models, where it names one (``model``).
+    A row is recorded only where something happened to a participant. For a round without one, readers get the values
+    before ``bytes_up`` from its newest row; those from there on belong to the round of that row alone. A row is about a
+    participant, or about one of its models, where it names one (``model``).
+
+    Args:
+        rows: rows to begin with, in the order of rounds; by default none.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:

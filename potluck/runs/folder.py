@@ -18,10 +18,14 @@ from potluck.runs.history_file import HistoryFile
 
 
 class RunFolder:
-    """Where one run is kept.
+    """A folder with everything about one run.
 
-    ``settings.json``: what was run, with versions and seed. ``history.jsonl``: a line for each row that was
-    recorded, appended each round. ``checkpoints/``: the two newest. ``summary.json``: how it ended.
+    It holds ``settings.json`` (what was run, with versions and seed), ``history.jsonl`` (a line for each row that was
+    recorded, appended each round), ``checkpoints/`` (the two newest) and ``summary.json`` (the result).
+
+    Args:
+        path: the folder; it is made if it does not exist.
+        resume: whether it may already hold a run, which is then continued.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
@@ -36,7 +40,7 @@ class RunFolder:
         self._lock = FileLock(self.path / ".lock")
 
     def __enter__(self) -> RunFolder:
-        """Makes sure that nobody else writes here."""
+        """Locks the folder against other processes."""
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
