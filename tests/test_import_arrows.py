@@ -37,7 +37,7 @@ MAY_IMPORT_ALL = {"cli", "flower"}
 """Folders that may import the package itself, ``import potluck``."""
 
 EXCEPTIONS = {"core/history.py": ["potluck.report.progress.draw_progress"]}
-"""Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, and report draws it."""
+"""Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, report draws it."""
 
 ONLY_IN = {"flwr": {"flower"}}
 """Packages that one folder alone may import."""
