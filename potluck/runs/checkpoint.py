@@ -158,7 +158,7 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
         if manifest.pop("own sha256") != _digest(manifest):
             raise ValueError("it is not what was written")
         known, sums, number = manifest["federation"], manifest["sha256"], manifest["round"]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedError(f"Checkpoint {path.name} has no readable manifest: {error}.") from error
     if (found := manifest.get("format")) != FORMAT:
         reader = READERS.get(found) if isinstance(found, int) else None

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from potluck.core.errors import DataError
 from potluck.core.history import History, Row, parse_row
@@ -57,10 +58,15 @@ class HistoryFile:
         lines = 0
         with self._path.open("rb") as file:
             for number, end, checksum in marks:
-                text = file.read(end - self._end)
+                start, text = self._end, file.read(end - self._end)
                 self._count(text)
                 if self._sum.hexdigest() != checksum:
-                    raise CheckpointError(self._changed(text, lines, number, missing=self._end < end))
+                    file.seek(start)
+                    what = _changed(file, end - start, lines, number)
+                    raise CheckpointError(
+                        f"{self._path} is not what was written up to the checkpoint. In round {number}, {what}. "
+                        f"Put the file back as it was, or start again in a new folder."
+                    )
                 history.add(parse_row(line) for line in text.splitlines())
                 lines += text.count(b"\n")
                 self._marks[number] = (number, end, checksum)
@@ -72,20 +78,17 @@ class HistoryFile:
         self._sum.update(text)
         self._end += len(text)
 
-    def _changed(self, text: bytes, before: int, number: int, *, missing: bool) -> str:
-        """Says what of a round's lines is not as it was written, as far as it can be seen."""
-        lines = text.removesuffix(b"\n").split(b"\n") if text else []
-        last = before + len(lines)
-        reasons = ((place, _wrong(line, number)) for place, line in enumerate(lines, before + 1))
-        seen = next((f"line {place}: {reason}" for place, reason in reasons if reason), None)
-        among = (
-            f"line {last} was changed" if len(lines) == 1 else f"one of the lines {before + 1} to {last} was changed"
-        )
-        what = f"it ends with line {last}, and lines are missing" if missing else seen or among
-        return (
-            f"{self._path} is not what was written up to the checkpoint. In round {number}, {what}. "
-            f"Put the file back as it was, or start again in a new folder."
-        )
+
+def _changed(file: BinaryIO, length: int, before: int, number: int) -> str:
+    """What of a round's lines, which come next in the file, is not as it was written, as far as it can be seen."""
+    place = before
+    for place, line in enumerate(file, before + 1):
+        if reason := _wrong(line, number):
+            return f"line {place}: {reason}"
+        length -= len(line)
+        if length <= 0:
+            return f"line {place} was changed" if place == before + 1 else f"lines {before + 1} to {place} were changed"
+    return f"the file ends with line {place}, and lines are missing"
 
 
 def _wrong(line: bytes, round: int) -> str | None:

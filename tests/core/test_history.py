@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 import pytest
 
-from potluck import History
+from potluck import DataError, History, PotluckError, SettingsError
 from potluck.core.history import readable_bytes
 
 
@@ -100,6 +102,196 @@ def test_a_history_with_a_model_that_diverged_can_be_kept(loss):
     assert kept.rows() == [row(1, "bank", 0.5) | {"loss": None}]
     assert json.loads(kept.to_json()) == kept.rows()
     assert cells(kept.table(), "bank")[3] == "–"
+
+
+@pytest.fixture
+def sparse():
+    """Three participants; after the first round one takes part in each round."""
+    happened = {"took_part": True, "refused": None}
+    made = History(row(1, name, score, 10, 1, **happened, note=name) for name, score in SCORES.items())
+    made.add([row(2, "shop", 1.0, 7, 8, **happened, note="again")])
+    made.add([row(3, "bank", None, 5, 6, took_part=True, refused="it sent NaN")])
+    return made
+
+
+SCORES = {"bank": 0.5, "clinic": 0.25, "shop": 0.75}
+
+
+def test_who_did_nothing_stands_as_before(sparse):
+    idle = {"seconds": 0.0, "took_part": False, "refused": None}
+    assert [r["participant"] for r in sparse.rows()] == ["bank", "clinic", "shop"] * 3
+    assert sparse.rows()[3:5] == [row(2, "bank", 0.5, **idle), row(2, "clinic", 0.25, **idle)]
+    assert sparse.rows()[7:] == [row(3, "clinic", 0.25, **idle), row(3, "shop", 1.0, **idle)]
+    assert list(sparse.rows()[4]) == [*row(2, "clinic", 0.25), "took_part", "refused"]
+    assert sparse.rows()[5] == row(2, "shop", 1.0, 7, 8, took_part=True, refused=None, note="again")
+
+
+def test_what_was_recorded_is_there_as_it_was(sparse):
+    assert [(r["round"], r["participant"]) for r in sparse.recorded()][3:] == [(2, "shop"), (3, "bank")]
+    assert list(sparse.recorded(2)) == [row(2, "shop", 1.0, 7, 8, took_part=True, refused=None, note="again")]
+    assert list(sparse.recorded(4)) == []
+    assert History.from_json(sparse.to_json()).rows() == sparse.rows()
+
+
+def test_every_reader_sees_who_did_nothing(sparse):
+    assert len(sparse) == len(sparse.rows()) == 9
+    assert [sparse.at(n).accuracy for n in (1, 2, 3)] == [0.5, (0.5 + 0.25 + 1) / 3, 0.625]
+    assert (sparse.best.round, sparse.best.worst) == (3, 0.25)
+    assert list(sparse.final.rows) == sparse.rows()[6:]
+    assert list(sparse.values("accuracy"))[1:] == [(2, [0.5, 0.25, 1.0]), (3, [0.25, 1.0])]
+    assert (sparse.bytes(), sparse.bytes("bank"), sparse.seconds) == ((42, 17), (15, 7), 1.25)
+    assert cells(sparse.table(), "shop") == ["shop", "100.00%", "–", "0.0000", "100.00%", "17 B", "9 B", "0.5"]
+
+
+def test_whether_a_row_already_says_it(sparse):
+    assert sparse.says("clinic", {"accuracy": 0.25, "loss": 0.75})
+    assert sparse.says("bank", {"accuracy": float("nan")})
+    assert not sparse.says("clinic", {"accuracy": 0.5})
+    assert not sparse.says("clinic", {"r2": None})
+    assert not sparse.says("nobody", {})
+
+
+def test_a_participant_may_have_several_models():
+    made = History(
+        [
+            {"round": 1, "model": "global", **row(1, "server", 0.5)},
+            {"round": 1, "model": "student", **row(1, "server", 0.25)},
+        ]
+    )
+    made.add([{"round": 2, "model": "student", **row(2, "server", 0.75)}])
+    found = [(r["round"], r["model"], r["accuracy"]) for r in made.rows()]
+    assert found == [(1, "global", 0.5), (1, "student", 0.25), (2, "global", 0.5), (2, "student", 0.75)]
+    assert made.final.accuracy == 0.625
+
+
+def test_who_comes_late_is_in_no_earlier_round():
+    made = History([row(1, "bank", 0.5), row(2, "bank", 0.5), row(2, "shop", 1.0), row(3, "bank", 0.75)])
+    assert [(r["round"], r["participant"]) for r in made.rows()] == [
+        (1, "bank"),
+        (2, "bank"),
+        (2, "shop"),
+        (3, "bank"),
+        (3, "shop"),
+    ]
+    assert [len(made.at(n).rows) for n in (1, 2, 3)] == [1, 2, 2]
+
+
+WRONG = [
+    ({"participant": "x"}, "lacks round, bytes_up, bytes_down, seconds; it holds participant"),
+    ({}, "it holds nothing"),
+    (row(0, "x", 1.0), "round is 0; expected a whole number from 1 on"),
+    (row(True, "x", 1.0), "round is True"),
+    (row("2", "x", 1.0), "round is '2'"),
+    (row(1, 7, 1.0), "participant is 7; expected a name"),
+    (row(1, "x", 1.0, model=3), "model is 3; expected a name"),
+    (row(1, "x", 1.0, up="9"), "bytes_up is '9'; expected a number"),
+    (row(1, "x", 1.0, down=None), "bytes_down is None; expected a number"),
+    (row(1, "x", 1.0) | {"accuracy": "good"}, "accuracy is 'good'; expected a number"),
+    (row(1, "x", 1.0) | {"seconds": False}, "seconds is False; expected a number"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
+def test_what_is_no_row_is_told_and_nothing_of_it_stays(wrong, message, sparse):
+    before = sparse.rows()
+    with pytest.raises(DataError, match=re.escape(message)):
+        sparse.add([row(3, "new", 1.0), row(4, "bank", 1.0), wrong])
+    assert (sparse.rows(), sparse.rounds) == (before, 3)
+    sparse.add([row(4, "other", 0.125)])
+    assert sparse.final.rows[-1]["participant"] == "other"
+    assert len(sparse.final.rows) == 4
+
+
+def test_rounds_come_in_order(sparse):
+    with pytest.raises(DataError, match="A row of round 2 comes after one of round 3; expected in order"):
+        sparse.add([row(2, "bank", 1.0)])
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "3"])
+def test_what_is_no_history_is_told(text):
+    with pytest.raises(DataError, match="expected a list of objects"):
+        History.from_json(text)
+
+
+@pytest.fixture
+def folder(tmp_path, sparse):
+    """A run folder as far as the history goes."""
+    lines = "".join(json.dumps(r) + "\n" for r in sparse.recorded())
+    (tmp_path / "history.jsonl").write_text(lines)
+    return tmp_path
+
+
+def test_a_history_is_loaded_from_a_folder_or_a_file(folder, sparse):
+    assert History.load(folder).rows() == History.load(str(folder / "history.jsonl")).rows() == sparse.rows()
+
+
+def test_a_line_that_is_being_written_is_left_out(folder, sparse):
+    with (folder / "history.jsonl").open("a") as file:
+        file.write('{"round": 4, "par')
+    assert History.load(folder).rows() == sparse.rows()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"[1, 2]", "it holds a list; expected an object"),
+        (b"null", "it holds a NoneType; expected an object"),
+        (b"", "it is no JSON text"),
+        (b'{"round": 3,', "it is no JSON text"),
+        (b'{"round": "\xff"}', "it is no JSON text: 'utf-8' codec"),
+        (b'{"round": ' + b"9" * 5000 + b"}", "it is no JSON text: Exceeds the limit"),
+        (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deeply"),
+        (b'{"round": 3}', "lacks participant"),
+        (json.dumps(row(1, "bank", 0.5)).encode(), "A row of round 1 comes after one of round 3"),
+    ],
+)
+def test_a_line_that_is_no_row_is_named(line, message, folder):
+    with (folder / "history.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(DataError, match=rf"history\.jsonl, line 6: .*{re.escape(message)}"):
+        History.load(folder)
+
+
+def test_there_is_no_history_to_load(tmp_path):
+    with pytest.raises(DataError, match=r"There is no history in .*; expected a run folder, or its history\.jsonl"):
+        History.load(tmp_path)
+
+
+def test_a_data_frame_holds_the_rows(sparse):
+    pandas = pytest.importorskip("pandas")
+    frame = sparse.to_pandas()
+    assert list(frame.columns) == list(sparse.rows()[0])
+    assert frame.groupby("round")["accuracy"].mean().tolist() == [sparse.at(n).accuracy for n in (1, 2, 3)]
+    assert frame["bytes_up"].sum() == 42
+    assert pandas.isna(frame["accuracy"]).sum() == 1
+
+
+def test_without_pandas_it_is_said_how_to_get_it(sparse, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(PotluckError, match=r"A data frame needs pandas: pip install '\.\[pandas\]'"):
+        sparse.to_pandas()
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_a_metric_is_drawn(kind, sparse, tmp_path):
+    figure = sparse.plot(tmp_path / "new" / f"picture.{kind}", metric="loss")
+    assert (tmp_path / "new" / f"picture.{kind}").stat().st_size > 1000
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    assert line.get_xdata().tolist() == [1, 2, 3]
+    assert line.get_ydata().tolist() == [0.5, (0.5 + 0.75) / 3, 0.375]
+    (band,) = axes.collections
+    assert sorted({y for _, y in band.get_paths()[0].vertices.tolist()}) == [0.0, 0.25, 0.75]
+    assert axes.get_ylabel() == "loss"
+
+
+def test_a_picture_of_nothing_is_refused(sparse, tmp_path):
+    with pytest.raises(DataError, match=r"no 'acuracy' to draw\. Did you mean 'accuracy'"):
+        sparse.plot(metric="acuracy")
+    with pytest.raises(DataError, match="no 'accuracy' to draw"):
+        History().plot()
+    with pytest.raises(SettingsError, match=r"'x\.doc'; expected a name that ends in \.pdf, \.png, \.svg"):
+        sparse.plot(tmp_path / "x.doc")
 
 
 def cells(table, name):

@@ -81,6 +81,55 @@ def test_partial_participation_resumes(tmp_path):
     agree(unbroken.rows(), table(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, resume=True).rows(), 0)
 
 
+def test_of_who_sat_out_nothing_is_written(tmp_path):
+    history = table(Local(), participation=0.4).run(5, run_dir=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert lines == list(history.recorded())
+    assert [row["round"] for row in lines] == [1, 1, 1, 2, 3, 4, 5]
+    assert all(row["took_part"] for row in lines[3:])
+    assert len(history.rows()) == 15
+    agree(potluck.History.load(tmp_path).rows(), history.rows(), 0)
+
+
+def test_a_round_in_which_nothing_happens_is_counted(tmp_path):
+    class Idle(potluck.Method):
+        def join(self, me):
+            yield potluck.Exchange("nobody", potluck.Payload())
+
+        def round(self, me):
+            yield potluck.Fit()
+
+        @potluck.exchange(lambda self, server, sender: potluck.Schema({"x": potluck.TensorSpec(())}))
+        def nobody(self, server, answers):
+            return potluck.Payload()
+
+    history = table(Idle()).run(3, run_dir=tmp_path)
+    assert [row["participant"] for row in history.recorded()] == ["p0", "p1", "p2", "p0", "p0"]
+    assert [row["took_part"] for row in history.rows()] == [False] * 9
+    assert [row["refused"] is None for row in history.rows()] == [False] * 3 + [True] * 6
+    assert table(Idle()).run(5, run_dir=tmp_path, resume=True).rounds == 5
+
+
+def test_callbacks_see_a_row_of_everybody(tmp_path):
+    seen = []
+    table(Local(), participation=0.4).run(3, run_dir=tmp_path, callbacks=[lambda _, rows: seen.extend(rows)])
+    agree(seen, table(Local(), participation=0.4).run(3).rows(), 0)
+
+
+def test_a_run_that_was_cut_off_between_checkpoints_resumes(tmp_path):
+    def cut_off(federation, rows):
+        if federation.history.rounds == 5:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        table(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, checkpoint_every=2, callbacks=[cut_off])
+    assert potluck.History.load(tmp_path).rounds == 5
+    resumed = table(FedAvg(), participation=0.4)
+    resumed.run(7, run_dir=tmp_path, checkpoint_every=2, resume=True)
+    unbroken = table(FedAvg(), participation=0.4).run(8).rows()
+    agree(unbroken, table(FedAvg(), participation=0.4).run(8, run_dir=tmp_path, resume=True).rows(), 0)
+
+
 def test_the_servers_own_model_resumes(tmp_path):
     class Taught(potluck.Method):
         def round(self, me):
@@ -160,6 +209,15 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(file, harm, 
     agree(unbroken, table(FD()).run(4, run_dir=tmp_path, resume=True).rows(), 0)
     assert "round-00000003" in caplog.text
     assert "using the checkpoint before it" in caplog.text
+
+
+@pytest.mark.parametrize("text", [b"[1]", b"7", b"\xff", b"[" * 100_000, b"{}", b'{"own sha256": 1}'])
+def test_a_manifest_of_any_kind_is_refused(text, tmp_path, caplog):
+    unbroken = table(Local()).run(3).rows()
+    table(Local()).run(2, run_dir=tmp_path)
+    (tmp_path / "checkpoints" / "round-00000002" / "manifest.json").write_bytes(text)
+    agree(unbroken, table(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    assert "round-00000002 has no readable manifest" in caplog.text
 
 
 def test_nothing_but_damage_is_an_error(tmp_path):
