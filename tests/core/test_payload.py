@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from potluck import Limits, Payload, PayloadError, Schema, TensorSpec
-from potluck.core.payload import LazyReplies
+from potluck.core.payload import DIMENSIONS, LazyReplies, dtype_named
 
 DTYPES = [
     torch.int64,
@@ -351,3 +351,23 @@ def test_there_is_no_reply_for_a_stranger():
         replies["stranger"]
     assert replies.get("stranger") is None
     assert made == []
+
+
+# Types by name, and what there may be at most
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_type_that_travels_is_known_by_name(dtype):
+    assert dtype_named(str(dtype).removeprefix("torch.")) is dtype
+
+
+def test_any_other_type_is_refused_with_those_that_travel():
+    with pytest.raises(PayloadError, match=r"^type 'complex64' cannot travel; expected one of int64, float64"):
+        dtype_named("complex64")
+
+
+def test_a_tensor_has_as_many_dimensions_as_torch_can_work_with():
+    most = Payload.from_bytes(packed(described("F32", [1] * DIMENSIONS, 4), b"0000"))
+    assert most["a"].ndim == DIMENSIONS == 64
+    with pytest.raises(PayloadError, match="tensor 'a' has more than 64 dimensions"):
+        Payload.from_bytes(packed(described("F32", [1] * (DIMENSIONS + 1), 4), b"0000"))

@@ -233,3 +233,91 @@ def test_some_may_train_while_others_look(order, monkeypatch):
     assert trained == [2]
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-10, atol=1e-10)
+
+
+# Which trainings may be stacked
+
+
+def fit_key(work=None, rows=20, keep_optimizer=False, columns=None, **plan):
+    on = samples(rows, 0) if columns is None else Samples(columns)
+    job = Job("p0", Fit() if work is None else work, Network(cnn(0)), on, PLAN.replace(**plan), 1, 1, keep_optimizer)
+    return job.work.stack_key(job)
+
+
+@pytest.mark.parametrize("setting", [{"lr": 0.5}, {"schedule": "linear"}, {"epochs": 9}, {"batch_size": 3}])
+def test_what_may_differ_in_a_stack_is_not_in_the_key(setting):
+    assert fit_key(**setting) == fit_key()
+    assert fit_key(rows=9) == fit_key()
+
+
+DIFFERENT = {
+    "objective": lambda: fit_key(Fit(proximal)),
+    "two objectives": lambda: fit_key(Fit([cross_entropy, proximal])),
+    "combination": lambda: fit_key(Fit(combine_gradients=sum)),
+    "frozen statistics": lambda: fit_key(Fit(freeze_norm_stats=True)),
+    "noise": lambda: fit_key(Fit(noise={"z": (3,)})),
+    "shape of noise": lambda: fit_key(Fit(noise={"z": (4,)})),
+    "mask": lambda: fit_key(Fit(mask={"0.weight": torch.ones(1, dtype=torch.bool)})),
+    "context": lambda: fit_key(Fit(context={"mu": 0.1})),
+    "value in the context": lambda: fit_key(Fit(context={"mu": 0.2})),
+    "name in the context": lambda: fit_key(Fit(context={"nu": 0.2})),
+    "tensor in the context": lambda: fit_key(Fit(context={"mu": torch.zeros(2)})),
+    "shape in the context": lambda: fit_key(Fit(context={"mu": torch.zeros(3)})),
+    "type in the context": lambda: fit_key(Fit(context={"mu": torch.zeros(3, dtype=torch.float64)})),
+    "frozen model": lambda: fit_key(Fit(context={"teacher": frozen(cnn(0))})),
+    "another frozen model": lambda: fit_key(Fit(context={"teacher": frozen(cnn(0, width=5))})),
+    "optimizer": lambda: fit_key(optimizer="adamw", momentum=0.0),
+    "momentum": lambda: fit_key(momentum=0.5),
+    "decay": lambda: fit_key(weight_decay=0.5),
+    "norm of the gradient": lambda: fit_key(max_grad_norm=1.0),
+    "memory": lambda: fit_key(keep_optimizer=True),
+    "shape of the inputs": lambda: fit_key(columns={"x": torch.zeros(2, 1, 5, 6), "y": torch.zeros(2)}),
+    "type of the inputs": lambda: fit_key(columns={"x": torch.zeros(2, 1, 6, 6), "y": torch.zeros(2)}),
+    "another column": lambda: fit_key(columns={**samples(20, 0).columns, "weight": torch.zeros(20)}),
+}
+
+
+def frozen(module):
+    return FrozenModel(Network(module).weights(), module)
+
+
+def test_whatever_else_differs_cannot_be_stacked():
+    keys = {name: make() for name, make in DIFFERENT.items()}
+    assert fit_key() not in keys.values()
+    for name, key in keys.items():
+        assert [other for other, found in keys.items() if found == key] == [name]
+        assert DIFFERENT[name]() == key, "the same twice may be stacked"
+
+
+def test_tensors_of_one_shape_in_the_context_may_differ():
+    keys = [fit_key(Fit(context={"mu": torch.full((2,), value)})) for value in (0.0, 1.0)]
+    assert keys[0] == keys[1]
+    first, second = (fit_key(Fit(context={"teacher": frozen(cnn(seed))})) for seed in (0, 1))
+    assert first == second
+
+
+def test_which_readings_may_be_stacked():
+    def key(work, rows=6, shape=(1, 6, 6), dtype=torch.float64):
+        job = Job("p0", work, Network(cnn(0)), Samples({"x": torch.zeros(rows, *shape, dtype=dtype)}), PLAN, 1, 1)
+        return job.work.stack_key(job)
+
+    on = samples(4, 0)
+    assert key(Predict(on)) == key(Predict(samples(4, 1), plan=PLAN.replace(lr=1.0)))
+    different = [
+        key(Predict(on)),
+        key(Predict(on, logits=True)),
+        key(Predict(on), rows=7),
+        key(Predict(on), shape=(1, 5, 6)),
+        key(Predict(on), dtype=torch.float32),
+        key(Tap(on, ["0"])),
+        key(Tap(on, ["1"])),
+        key(Tap(on, ["1"], ["0"])),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_what_an_estimator_can_be_asked_for():
+    assert Fit().plain
+    assert Fit(context={"unused": 1}).plain
+    for work in (Fit(proximal), Fit(mask={"a": torch.ones(1)}), Fit(combine_gradients=sum), Fit([cross_entropy] * 2)):
+        assert not work.plain

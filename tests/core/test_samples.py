@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from potluck import DataError, Samples
 from potluck.core.labels import UNLABELLED
-from potluck.core.samples import as_inputs, as_pair, as_pair_and_reader
+from potluck.core.samples import SharedData, as_inputs, as_pair, as_pair_and_reader
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])
@@ -254,3 +254,21 @@ def test_random_items_joined_with_others_stay_random_and_the_others_do_not():
     assert whole_part(found[[2, 4]]) == [2, 0]
     assert not torch.equal(found[2], both.x[4])
     assert Samples.concat([Samples({"x": X}), Samples({"x": X})]).reader is None
+
+
+# Data that all may see
+
+
+def test_each_label_space_sees_the_labels_it_knows():
+    shared = SharedData(torch.arange(4.0).reshape(4, 1), np.array(["a", "b", "a", "c"]))
+    assert shared.whole(("a", "b")).y.tolist() == [0, 1, 0, -1]
+    known = shared.known(("a", "b"))
+    assert known is not None
+    assert (known.x.flatten().tolist(), known.y.tolist()) == ([0.0, 1.0, 2.0], [0, 1, 0])
+    assert shared.known(("d", "e")) is None
+    assert shared.known(("a", "b", "c")) is shared.whole(("a", "b", "c")), "one copy, where all are known"
+    assert shared.known(("a", "b")) is known, "and one for each label space"
+
+
+def test_data_without_labels_are_shown_without():
+    assert "y" not in SharedData(torch.zeros(2, 1)).whole(("a",)).columns

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from potluck import SettingsError
-from potluck.core.settings import Settings
+from potluck.core.settings import Settings, mistakes
 
 
 class Oven(Settings):
@@ -49,3 +51,77 @@ def test_settings_do_not_change():
 
 def test_equal_settings_are_equal():
     assert Oven(heat=200) == Oven(heat=200) != Oven()
+
+
+class Kitchen(Settings):
+    """Settings in settings."""
+
+    oven: Oven
+    others: list[Oven] = []  # noqa: RUF012 - pydantic copies it
+    wall: Literal["white", "green"] = "white"
+    size: int = Field(description="in square metres")
+
+
+def test_mistakes_in_inner_settings_are_told_of_their_owner():
+    with pytest.raises(SettingsError) as caught:
+        Kitchen(oven={"haet": 1}, others=[{"heat": -1, "racks": 2}], wall="whit", walls=3)
+    assert str(caught.value).split("\n") == [
+        "Oven has no setting 'haet'. Did you mean 'heat'? Known: heat, rack.",
+        "Oven: heat = -1. Input should be greater than or equal to 0.",
+        "Oven has no setting 'racks'. Did you mean 'rack'? Known: heat, rack.",
+        "Kitchen: wall = 'whit'. Did you mean 'white'? Known: green, white.",
+        "Kitchen lacks 'size' (in square metres).",
+        "Kitchen has no setting 'walls'. Did you mean 'wall'? Known: others, oven, size, wall.",
+    ]
+
+
+class Room(BaseModel):
+    """What is read from a file, at once and with all that is in it."""
+
+    model_config = ConfigDict(title="a room", extra="forbid")
+    height: float
+
+
+class House(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    rooms: list[Room] = []
+    cellar: Room | None = None
+
+
+def test_mistakes_deep_inside_are_told_of_their_owner_and_where_they_stand():
+    with pytest.raises(ValidationError) as caught:
+        House.model_validate({"rooms": [{"height": 2}, {"height": "low", "hight": 1}], "cellar": {}, "roof": 1})
+    assert mistakes(House, caught.value, "House: ") == [
+        (
+            ("rooms", 1, "height"),
+            "House: height = 'low'. Input should be a valid number, unable to parse string as a number.",
+        ),
+        (("rooms", 1, "hight"), "a room has no setting 'hight'. Did you mean 'height'? Known: height."),
+        (("cellar", "height"), "a room lacks 'height'."),
+        (("roof",), "House has no setting 'roof'. Did you mean 'rooms'? Known: cellar, rooms."),
+    ]
+
+
+def test_an_item_of_a_list_is_named_with_its_list():
+    with pytest.raises(SettingsError, match=r"^Kitchen: others\.1 = 3\. "):
+        Kitchen(oven=Oven(), others=[Oven(), 3], size=1)
+
+
+def test_a_setting_without_a_description_is_missing_all_the_same():
+    with pytest.raises(SettingsError, match=r"^Kitchen lacks 'oven'\.$"):
+        Kitchen(size=1)
+
+
+class Moved(Settings):
+    """A setting that had another name."""
+
+    model_config = ConfigDict(title="a moved thing")
+    RENAMED: ClassVar[dict[str, str]] = {"old": "new"}
+    new: int = 0
+
+
+def test_an_old_name_says_the_new_one():
+    with pytest.raises(SettingsError, match=r"^a moved thing has no setting 'old' any more; it is called 'new' now\.$"):
+        Moved(old=1)
+    with pytest.raises(SettingsError, match=r"^a moved thing has no setting 'odd'\. "):
+        Moved(odd=1)
