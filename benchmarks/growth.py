@@ -91,7 +91,7 @@ def main(
     participants: Annotated[list[int] | None, typer.Option(help="How many. Repeatable.")] = None,
     samples: Annotated[int, typer.Option(min=2, help="Samples of each participant.")] = 16,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds that count, after the first.")] = 3,
-    engine: Annotated[str, typer.Option(help="auto, batched or serial.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, autotune, batched or serial.")] = "auto",
     device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
     max_concurrent: Annotated[int, typer.Option(min=1, help="How many participants are in memory at a time.")] = 100,
     out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = HERE / "results" / "growth.json",

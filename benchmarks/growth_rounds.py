@@ -17,6 +17,7 @@ import torch
 import potluck
 from benchmarks.memory import peak_memory
 from potluck.core.history import Row
+from potluck.engines import keep_freed_memory
 from potluck.models import cnn
 
 POOL, SHAPE = 10_000, (3, 16, 16)
@@ -62,6 +63,7 @@ def measure(
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", metavar="participants", type=int)
     parser.add_argument("--samples", type=int, required=True)

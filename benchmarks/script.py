@@ -12,12 +12,14 @@ from rich.console import Console
 from potluck.bench.measure import busy_warning
 from potluck.bench.results import Results
 from potluck.core.errors import PotluckError
+from potluck.engines import keep_freed_memory
 
 
 def run_script(main: Callable[..., None]) -> None:
     """Runs a function as a command."""
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     app.command()(main)
+    keep_freed_memory()
     try:
         app()
     except PotluckError as error:

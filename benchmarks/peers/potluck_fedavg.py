@@ -8,6 +8,7 @@ import torch
 from shared import Shared, arguments, write
 
 import potluck
+from potluck.engines import keep_freed_memory
 
 
 def main() -> None:
@@ -16,6 +17,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    keep_freed_memory()
     shared = Shared.read(options.folder)
     settings = shared.settings
     plan = potluck.Plan(optimizer=settings["optimizer"], lr=settings["lr"], batch_size=settings["batch_size"])

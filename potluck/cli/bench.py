@@ -29,7 +29,9 @@ def bench(
     from potluck.bench.measure import busy_warning, describe_machine, machine_in_words
     from potluck.bench.results import Results, load_reference, reference_table
     from potluck.bench.suite import selected
+    from potluck.engines import keep_freed_memory
 
+    keep_freed_memory()
     console, machine, figures = messages(), describe_machine(), []
     benchmarks = selected(only or [])
     with warnings_on(console):

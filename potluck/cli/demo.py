@@ -15,5 +15,7 @@ def demo(
 ) -> None:
     """Show what each reaches alone and together, on real data, with models of many kinds."""
     from potluck.demo.play import run_demo
+    from potluck.engines import keep_freed_memory
 
+    keep_freed_memory()
     run_demo(out, seeds, Console())

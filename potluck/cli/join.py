@@ -34,12 +34,13 @@ def join(
     kept on this machine: after a break, the same command goes on.
     """
     need_flower()
-    from potluck.engines import pick_device
+    from potluck.engines import keep_freed_memory, pick_device
     from potluck.flower.client import Client
     from potluck.flower.config import read_participant
     from potluck.flower.consent import Consent
     from potluck.flower.supernode import participate
 
+    keep_freed_memory()
     console = messages()
     paths = {"root_certificates": root_certificates, "key": key}
     settings = read_participant(file, **{name: str(path.resolve()) for name, path in paths.items() if path})

@@ -16,6 +16,7 @@ from rich.console import Console
 from potluck.cli.console import Warnings, messages, progress, waiting
 from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.history import Row
+from potluck.engines import keep_freed_memory
 from potluck.federation.federation import Federation
 from potluck.recipes import Recipe, read
 
@@ -33,7 +34,7 @@ Change = Annotated[
 def run(
     file: File,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
-    engine: Annotated[str | None, typer.Option(help="auto, batched or serial; the results agree.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, autotune, batched or serial; the results agree.")] = None,
     device: Annotated[str | None, typer.Option(help="A torch device such as cpu or cuda, or auto.")] = None,
     seed: Annotated[int | None, typer.Option(help="What every random draw derives from.")] = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds in all.")] = None,
@@ -47,6 +48,7 @@ def run(
     what it says. A run that was stopped goes on with the same options and
     --resume.
     """
+    keep_freed_memory()
     console, changes, federation = messages(), change or [], None
     options = {"engine": engine, "device": device, "seed": seed, "rounds": rounds}
     options = {name: value for name, value in options.items() if value is not None}
@@ -70,8 +72,8 @@ def run(
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
     if profiler is not None:
         typer.echo(profiler.table())
-        for architecture, strategy in federation.engine.decisions().get("strategies", {}).items():
-            typer.echo(f"{architecture}: trained {strategy}, which is fastest here")
+        for kind, strategies in federation.engine.decisions().get("strategies", {}).items():
+            typer.echo(f"{kind}: trained {'; '.join(strategies)}")
     typer.echo(f"Kept in {folder}")
 
 

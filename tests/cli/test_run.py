@@ -54,9 +54,11 @@ def test_where_the_time_went(here):
     assert "profile" not in json.loads((here / "plain/summary.json").read_text())
 
 
-def test_the_way_an_architecture_was_trained_is_shown(here, monkeypatch):
-    monkeypatch.setattr("potluck.engines.Auto.decisions", lambda self: {"strategies": {"MLP 0123": "stacked"}})
-    assert "MLP 0123: trained stacked" in potluck("run", write(here), "--profile").stdout
+def test_the_strategies_of_trainings_are_shown(here, monkeypatch):
+    monkeypatch.setattr(
+        "potluck.engines.Auto.decisions", lambda self: {"strategies": {"MLP 0123": ["alone", "stacked"]}}
+    )
+    assert "MLP 0123: trained alone; stacked" in potluck("run", write(here), "--profile").stdout
 
 
 def test_waves_and_disk_change_nothing(here):
@@ -122,7 +124,7 @@ def test_another_federation_is_not_resumed(here):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--engine", "fast"], "command line, engine: There is no engine 'fast'. Known: auto, batched, serial."),
+        (["--engine", "fast"], "command line, engine: There is no engine 'fast'. Known: auto, autotune, batched, ser"),
         (["--device", "gpu"], "command line, device: Device 'gpu' cannot be used here"),
         (["--rounds", "-1"], "-1 is not in the range x>=0"),
         (["--rounds", "many"], "'many' is not a valid int"),
