@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from potluck import Limits, Payload, PayloadError, Schema, TensorSpec
-from potluck.core.payload import DIMENSIONS, LazyReplies, dtype_named
+from potluck.core.payload import DIMENSIONS, MAX_BYTES, MAX_FACTS, MAX_TENSORS, LazyReplies, dtype_named
 
 DTYPES = [
     torch.int64,
@@ -371,3 +371,7 @@ def test_a_tensor_has_as_many_dimensions_as_torch_can_work_with():
     assert most["a"].ndim == DIMENSIONS == 64
     with pytest.raises(PayloadError, match="tensor 'a' has more than 64 dimensions"):
         Payload.from_bytes(packed(described("F32", [1] * (DIMENSIONS + 1), 4), b"0000"))
+
+
+def test_what_a_payload_may_have_unless_somebody_allows_less():
+    assert (MAX_BYTES, MAX_TENSORS, MAX_FACTS) == (2_147_483_648, 100_000, 16_777_216)

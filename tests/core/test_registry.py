@@ -8,7 +8,7 @@ import pytest
 
 from potluck import SettingsError
 from potluck.core import registry
-from potluck.core.registry import Registry, call, import_object
+from potluck.core.registry import Registry, call, import_object, importing_only
 from potluck.methods import METHODS, CoFED
 
 THINGS = Registry("things", {"FedAvg": 1, "co-fed": 2})
@@ -166,3 +166,17 @@ def test_an_error_inside_the_function_is_its_own():
 
     with pytest.raises(TypeError, match="too hot"):
         call("bread", burn, {"heat": 9})
+
+
+@pytest.mark.usefixtures("announced")
+def test_where_others_choose_the_names_only_those_allowed_are_imported():
+    with importing_only({"math:pi"}):
+        assert import_object("math:pi") == math.pi
+        assert THINGS["math:pi"] == math.pi
+        assert THINGS["FedAvg"] == 1, "what is built in is not imported"
+        for name in ("math:tau", "my_thing"):
+            with pytest.raises(SettingsError, match=f"'{name}' is code that is not allowed to be imported here"):
+                THINGS[name]
+    with importing_only({"my_thing"}):
+        assert THINGS["my_thing"] == math.pi
+    assert import_object("math:tau") == math.tau, "elsewhere anything is"

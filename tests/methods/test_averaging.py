@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import tensor
@@ -134,3 +136,16 @@ def test_nothing_added_leaves_a_copy_of_the_old_value():
 
 def test_a_contribution_that_counts_nothing_changes_nothing():
     torch.testing.assert_close(mean(torch.full((2,), 9.0), ([1.0, 2.0], 0, None, None)), torch.full((2,), 9.0))
+
+
+def test_a_few_contributions_wait_and_no_more():
+    """What was merged is let go: a federation's worth of models would not fit into memory."""
+    for size, waiting in ((4, 0), (windows.BLOCK_VALUES + 1, windows.GROUP - 1)):
+        merged, alive = MaskedMean((size,)), []
+        for number in range(3 * windows.GROUP - 1):
+            value = torch.full((size,), float(number))
+            alive.append(weakref.ref(value))
+            merged.add(value)
+        del value
+        assert sum(value() is not None for value in alive) == waiting
+        assert merged.result(torch.zeros(size))[0].item() == pytest.approx((3 * windows.GROUP - 2) / 2)

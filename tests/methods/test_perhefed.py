@@ -439,6 +439,15 @@ def test_what_is_told_at_joining_is_checked(bad, reason):
         STRUCTURE.check(bad)
 
 
+def test_the_smallest_and_the_largest_structure_are_allowed():
+    """One value in all, and as many values as may be."""
+    STRUCTURE.check(told(ones(1)))
+    assert LARGEST == 2**28
+    STRUCTURE.check(told(([2**14, 2**14, 1, 1], [1] * 2**14)))
+    with pytest.raises(potluck.PayloadError, match=r"have 268,451,840 values; expected 1 to 268,435,456"):
+        STRUCTURE.check(told(([2**14, 2**14 + 1, 1, 1], [1] * 2**14)))
+
+
 def test_a_global_model_too_large_to_hold_is_refused():
     """Each is small, but the largest in each dimension is not."""
     structures = {"A": told(([2**16, 1, 1, 1], [1] * 2**16)), "B": told(([1, 2**13, 1, 1], [1]))}

@@ -1,0 +1,134 @@
+"""Who is admitted: names, models, inputs, and what a method needs."""
+
+from __future__ import annotations
+
+import copy
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from sklearn.tree import DecisionTreeClassifier
+
+from potluck import DataError, Federation, Participant, RequirementsError
+from potluck.core.errors import SettingsError
+from potluck.core.samples import SharedData
+from potluck.federation.admission import published
+from potluck.methods import CoFED, FedAvg, Local
+from tests.tables import PLAN, cnn, made_data, mlp, participants
+
+
+def flat(rows, seed, **settings):
+    """A participant whose inputs are plain rows."""
+    x, y = made_data(rows, seed)
+    return Participant(f"flat{seed}", DecisionTreeClassifier(), (x.reshape(rows, -1), y), labels=range(3), **settings)
+
+
+def as_bytes(x):
+    return (np.clip(x, 0, 1) * 255).astype("uint8")
+
+
+@pytest.mark.parametrize("odd", ["data", "test", "public", "published test"])
+def test_inputs_of_one_kind_wherever_they_come_from(odd):
+    x, y = made_data(20, 0)
+    wide = np.repeat(x, 2, axis=2)
+    settings = {"test": (wide if odd == "test" else x, y)}
+    people = [
+        Participant("a", DecisionTreeClassifier(), (x, y)),
+        Participant("b", DecisionTreeClassifier(), (wide if odd == "data" else x, y), **settings),
+    ]
+    owners = {"data": "b", "test": "the test data of b", "public": "the public data"}
+    shared = {"public": wide if odd == "public" else x, "test": (wide if odd == "published test" else x, y)}
+    owner = owners.get(odd, "the test data of a")
+    expected = rf"^{owner} has inputs of shape \(1, 12, 6\), a of shape \(1, 6, 6\); expected the same for all\."
+    with pytest.raises(DataError, match=expected):
+        Federation(people, Local(), **shared)
+
+
+def test_bytes_are_another_kind_of_inputs():
+    x, y = made_data(20, 0)
+    people = [
+        Participant("a", DecisionTreeClassifier(), (as_bytes(x), y)),
+        Participant("b", DecisionTreeClassifier(), (x, y)),
+    ]
+    with pytest.raises(DataError, match=r"^b has inputs of shape \(1, 6, 6\), a of shape \(1, 6, 6\) in bytes;"):
+        Federation(people, Local())
+
+
+def test_types_of_numbers_may_differ():
+    x, y = made_data(20, 0)
+    people = [Participant(t, DecisionTreeClassifier(), (x.astype(t), y)) for t in ("float32", "float64", "int64")]
+    assert len(Federation(people, Local()).participants) == 3
+
+
+def test_one_model_object_has_one_owner():
+    module = mlp(0)
+    with pytest.raises(SettingsError, match=r"^p0 and p1 bring the same model object"):
+        Federation(participants([module, module]), Local())
+    Federation(participants([module, copy.deepcopy(module)]), Local())
+    builder = partial(mlp, 0)
+    Federation(participants([builder, builder]), Local())  # a function that makes models may be everybody's
+
+
+def test_equal_architectures_are_inspected_once(monkeypatch):
+    from potluck.learners.network import Network
+
+    probed = []
+    probe = Network.probe
+    monkeypatch.setattr(Network, "probe", lambda self, *args: probed.append(self) or probe(self, *args))
+    Federation(participants([mlp(0), cnn(1), mlp(2), mlp(3)]), Local())
+    assert len(probed) == 2
+
+
+def test_whoever_does_not_fit_is_named_among_those_who_do():
+    people = [*participants([mlp(0), cnn(1)]), flat(10, 5)]
+    x = made_data(20, 0)[0]
+    with pytest.raises(DataError, match="flat5 has inputs of shape"):
+        Federation(people, Local())
+    with pytest.raises(RequirementsError, match=r"FedAvg does not fit this federation:\n- .* differ from p0's: p1; p1"):
+        Federation(participants([mlp(0), cnn(1), mlp(2)]), FedAvg(), public=x)
+
+
+def test_one_of_each_kind_decides_and_all_are_named():
+    """Of many that are alike, one is looked at; if it does not fit, the error names all of them."""
+    people = participants([cnn(0), mlp(1), mlp(2), cnn(3), mlp(4)])
+    with pytest.raises(RequirementsError, match="differ from p0's: p1, p2, p4;"):
+        Federation(people, FedAvg())
+
+
+def test_plans_and_label_spaces_make_kinds_of_their_own():
+    x, y = made_data(20, 0)
+    people = [Participant("a", mlp(0), (x, y), labels=range(3), plan=PLAN)]
+    people.append(Participant("b", mlp(1, classes=4), (x, y), labels=range(4), plan=PLAN))
+    with pytest.raises(RequirementsError, match=re.escape("differ from a's [0, 1, 2]: b; give all of them the same")):
+        Federation(people, FedAvg(aggregation="layerwise"))
+
+
+def test_public_data_may_be_given_in_any_form():
+    x, y = made_data(6, 0)
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    assert published(None) is None
+    shown = SharedData(torch.from_numpy(x))
+    assert published(shown) is shown
+    inputs = published(x)
+    assert inputs is not None
+    assert inputs.y is None
+    assert inputs.x.equal(torch.from_numpy(x))
+    for given in ((x, y), dataset):
+        found = published(given)
+        assert found is not None
+        assert found.x.equal(torch.from_numpy(x))
+        assert list(found.y) == y.tolist()
+
+
+def test_whether_public_data_have_labels_is_seen():
+    class Labelled(CoFED):
+        needs = CoFED.needs.__class__(public="labels")
+
+    x, y = made_data(20, 0)
+    Federation(participants([mlp(0), mlp(1)]), Labelled(), public=(x, y))
+    with pytest.raises(RequirementsError, match="it needs labels on the public data"):
+        Federation(participants([mlp(0), mlp(1)]), Labelled(), public=x)
+    with pytest.raises(RequirementsError, match="it needs public data, and there is none"):
+        Federation(participants([mlp(0), mlp(1)]), CoFED())

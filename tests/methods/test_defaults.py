@@ -1,0 +1,104 @@
+"""The settings that a method has unless somebody sets others: they are part of every result, and of the docs."""
+
+from __future__ import annotations
+
+import pytest
+
+from potluck.core.errors import SettingsError
+from potluck.methods import METHODS
+
+DEFAULTS = {
+    "CoFED": {"alpha": 0.3, "margin": 0.0, "update_batch_size": 1000, "update_epochs": None, "class_weighted": True},
+    "DraftFed": {
+        "lambda1": 1.0,
+        "lambda2": 1.0,
+        "lambda3": 1.0,
+        "samples": 512,
+        "draft_epochs": None,
+        "draft_batch_size": None,
+        "draft_lr": None,
+        "pad_norm": "n",
+        "count_shortcuts": False,
+        "frozen_norms": True,
+    },
+    "FD": {"temperature": 5.0, "first_epochs": None, "epochs": None, "distill_lr": None},
+    "FedAvg": {"aggregation": "whole", "weighting": "samples", "batchnorm": "average"},
+    "FedIN": {
+        "aggregation": "layerwise",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "alleviation": "simplified",
+        "proximal": 0.05,
+        "intermediate": True,
+        "noise": 0.0,
+        "pairs": 16,
+        "statistics": "local and received",
+    },
+    "Local": {},
+    "MHAT": {
+        "temperature": 5.0,
+        "first_epochs": 5,
+        "epochs": 1,
+        "distill_lr": None,
+        "auxiliary": "mlp",
+        "server_plan": {
+            "optimizer": "sgd",
+            "lr": 0.1,
+            "momentum": 0.0,
+            "weight_decay": 0.0,
+            "epochs": 5,
+            "batch_size": 32,
+            "schedule": "constant",
+            "max_grad_norm": None,
+            "transform": None,
+            "augment": None,
+        },
+    },
+    "PerHeFed": {"inter": 0.5, "intra": 1.0, "offsets": "zero", "choices": {}},
+}
+
+
+def test_every_method_is_here():
+    assert set(DEFAULTS) == {method.__name__ for method in METHODS.values()}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_defaults(name):
+    assert METHODS[name]().model_dump(mode="json") == DEFAULTS[name]
+
+
+LIMITS = [
+    ("CoFED", "alpha", [0, 1], [-0.1, 1.1]),
+    ("CoFED", "margin", [0, 0.99], [-0.1, 1]),
+    ("CoFED", "update_batch_size", [1], [0]),
+    ("CoFED", "update_epochs", [0], [-1]),
+    ("DraftFed", "lambda1", [0], [-0.1]),
+    ("DraftFed", "lambda2", [0], [-0.1]),
+    ("DraftFed", "lambda3", [0], [-0.1]),
+    ("DraftFed", "samples", [1], [0]),
+    ("DraftFed", "draft_epochs", [0], [-1]),
+    ("DraftFed", "draft_batch_size", [1], [0]),
+    ("DraftFed", "draft_lr", [0.5], [0]),
+    ("FD", "temperature", [0.5], [0]),
+    ("FD", "first_epochs", [0], [-1]),
+    ("FD", "epochs", [0], [-1]),
+    ("FD", "distill_lr", [0.5], [0]),
+    ("FedIN", "proximal", [0], [-0.1]),
+    ("FedIN", "noise", [0], [-0.1]),
+    ("FedIN", "pairs", [1], [0]),
+    ("MHAT", "temperature", [0.5], [0]),
+    ("MHAT", "first_epochs", [0], [-1]),
+    ("MHAT", "epochs", [0], [-1]),
+    ("MHAT", "distill_lr", [0.5], [0]),
+    ("PerHeFed", "inter", [0.5, 1], [0, 1.1]),
+    ("PerHeFed", "intra", [0.5, 1], [0, 1.1]),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "allowed", "refused"), LIMITS)
+def test_what_a_number_may_be(name, setting, allowed, refused):
+    for value in allowed:
+        assert getattr(METHODS[name](**{setting: value}), setting) == value
+    for value in refused:
+        with pytest.raises(SettingsError, match=setting):
+            METHODS[name](**{setting: value})
