@@ -180,3 +180,11 @@ def test_where_others_choose_the_names_only_those_allowed_are_imported():
     with importing_only({"my_thing"}):
         assert THINGS["my_thing"] == math.pi
     assert import_object("math:tau") == math.tau, "elsewhere anything is"
+
+
+@pytest.mark.usefixtures("announced")
+def test_what_is_built_in_is_told_from_what_is_announced():
+    assert THINGS.builtin("fedavg")
+    assert THINGS.builtin("Co_Fed")
+    assert not THINGS.builtin("my-thing")
+    assert not THINGS.builtin("math:pi")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from potluck.core.model_view import FrozenModel
@@ -15,6 +16,7 @@ from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import engine as batched
 from potluck.engines.batched.trainer import Training
+from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from tests.tables import cnn, made_data
 
@@ -321,3 +323,23 @@ def test_what_an_estimator_can_be_asked_for():
     assert Fit(context={"unused": 1}).plain
     for work in (Fit(proximal), Fit(mask={"a": torch.ones(1)}), Fit(combine_gradients=sum), Fit([cross_entropy] * 2)):
         assert not work.plain
+
+
+def test_a_dry_run_trains_no_network_and_estimators_on_a_few():
+    on = samples(40, 0)
+    network = Network(cnn(0))
+    before = network.weights()
+    job = Job("p0", Fit(), network, on, PLAN, 1, 1)
+    assert job.work.dry_answer(job, CPU) == Fitted(steps=0)
+    torch.testing.assert_close(network.weights(), before, rtol=0, atol=0)
+
+    class Noting(DecisionTreeClassifier):
+        def fit(self, x, y):
+            self.seen = sorted(y.tolist())
+            return super().fit(x, y)
+
+    tree = Noting()
+    job = Job("p1", Fit(), Estimator(tree, (0, 1, 2)), on, PLAN, 1, 1)
+    job.work.dry_answer(job, CPU)
+    assert 3 <= len(tree.seen) < 40
+    assert set(tree.seen) == {0, 1, 2}

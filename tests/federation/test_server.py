@@ -1,0 +1,93 @@
+"""What the server's half of a method may know and keep."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.plan import Plan
+from potluck.core.samples import Samples
+from potluck.federation.server import Server
+from potluck.methods import MHAT
+from tests.tables import made_data, mlp
+
+X = torch.from_numpy(made_data(5, 0)[0])
+PUBLIC = Samples({"x": X})
+
+
+def built(classes, hidden=4):
+    """A network with the weights that the seed of the moment gives."""
+    return mlp(None, hidden, classes)
+
+
+def weights(network):
+    return {name: entry.clone() for name, entry in network.weights().items()}
+
+
+def test_public_samples_are_counted():
+    assert Server(1, {}, PUBLIC).public_size == 5
+    assert Server(1, {}).public_size == 0
+
+
+def test_a_model_of_the_servers_own_is_built_once_under_its_seed():
+    server = Server(1, {}, PUBLIC)
+    first = server.learner("auxiliary", built, 3)
+    assert server.learner("auxiliary", built, 3) is first
+    assert not torch.equal(*(server.learner(n, built, 3).weights()["1.weight"] for n in ("auxiliary", "other")))
+    for other, alike in ((Server(1, {}, PUBLIC), True), (Server(2, {}, PUBLIC), False)):
+        torch.manual_seed(9)
+        found = other.learner("auxiliary", built, 3).weights()["1.weight"]
+        assert torch.equal(found, first.weights()["1.weight"]) == alike
+
+
+def test_what_a_checkpoint_keeps_is_taken_up_when_the_model_is_asked_for():
+    server = Server(1, {}, PUBLIC)
+    for name in ("a", "b"):
+        network = server.learner(name, built, 3)
+        network.load({key: torch.full_like(entry, 2.0) for key, entry in network.weights().items()})
+    server.state["round"] = 4
+    server.memo["worked out"] = 1
+    again = Server(1, {}, PUBLIC)
+    again.learner("a", built, 3)  # one that was there before is let go
+    again.memo["worked out"] = 2
+    again.restore(server.snapshot())
+    assert again.state == {"round": 4}
+    assert again.memo == {}
+    assert again.learners == {}
+    assert (again.learner("a", built, 3).weights()["1.weight"] == 2.0).all()
+    assert set(again.snapshot()["learners"]) == {"a", "b"}, "b was not asked for, and is kept"
+    third = Server(1, {}, PUBLIC)
+    third.restore(again.snapshot())
+    assert (third.learner("b", built, 3).weights()["1.weight"] == 2.0).all()
+
+
+def test_the_server_has_nothing_that_a_request_may_leave_open_but_a_plan():
+    server, network = Server(1, {}, PUBLIC), Server(1, {}, PUBLIC).learner("a", built, 3)
+    assert server.learner_for(network) is network
+    assert server.samples_for(PUBLIC) is PUBLIC
+    assert server.plan_for(None) == Plan()
+    assert server.plan_for(Plan(lr=0.5)) == Plan(lr=0.5)
+    with pytest.raises(TypeError, match=r"The server has no model of its own: name one"):
+        server.learner_for(None)
+    with pytest.raises(DataError, match=r"The server has no data of its own: name some"):
+        server.samples_for(None)
+
+
+def test_random_numbers_are_the_rounds_and_the_purposes():
+    def drawn(round, purpose):
+        server = Server(1, {})
+        server.round = round
+        return torch.rand(3, generator=server.generator(purpose)).tolist()
+
+    assert drawn(1, "pairs") == drawn(1, "pairs")
+    assert len({tuple(drawn(*what)) for what in ((1, "pairs"), (2, "pairs"), (1, "others"))}) == 3
+
+
+def test_a_model_that_is_not_there_is_refused_with_the_settings():
+    assert MHAT(auxiliary="cnn").auxiliary == "cnn"
+    assert MHAT(auxiliary=partial(built, hidden=2)).auxiliary.keywords == {"hidden": 2}
+    with pytest.raises(SettingsError, match=r"There is no model 'resnet11'\. Did you mean 'resnet1"):
+        MHAT(auxiliary="resnet11")
