@@ -211,8 +211,9 @@ class Reading(Work):
         raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
 
     def stack_key(self, job: Job) -> Hashable:
-        own = tuple(token(getattr(self, f.name)) for f in fields(self) if f.name not in ("on", "plan", "learner"))
-        return own, len(job.samples), spec(job.samples.x[:0])
+        common = ("on", "plan", "learner")
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in common}
+        return _tree(own), len(job.samples), _columns({"x": job.samples.x})
 
     def answer(self, job: Job, device: torch.device) -> Any:
         return job.learner.read(job, device)
@@ -311,6 +312,9 @@ class Job:
         return self.work.answer(self, device)
 
 
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
 def _columns(columns: Mapping[str, Tensor]) -> Hashable:
     return tuple(sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in columns.items()))
 
@@ -321,8 +325,10 @@ def _tree(context: Mapping[str, Any]) -> Hashable:
 
 
 def _leaf(leaf: Any) -> Hashable:
+    if isinstance(leaf, _PLAIN):
+        return leaf
     if isinstance(leaf, Tensor):
-        return spec(leaf)
+        return tuple(leaf.shape), leaf.dtype
     if isinstance(leaf, FrozenModel):
         return leaf.architecture, tuple(sorted((name, str(spec(entry))) for name, entry in leaf.weights.items()))
     return token(leaf)

@@ -20,7 +20,7 @@ from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Job, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
-from potluck.engines.hardware import free_memory, total_memory
+from potluck.engines.hardware import computing_in, free_memory, total_memory
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,11 @@ class Engine(ABC):
 
     def timing(self, phase: str) -> AbstractContextManager[None]:
         """Counts what happens inside as this phase, if anybody profiles."""
-        return _UNTIMED if self.profiler is None else self.profiler(phase)
+        return _NOTHING if self.profiler is None else self.profiler(phase)
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Everything inside computes in the engine's precision."""
+        return _NOTHING if self.precision == "torch" else computing_in(self.precision)
 
     def snapshot(self) -> dict[str, Any]:
         """What a checkpoint must keep of the engine, so that a run that goes on is carried out in the same way."""
@@ -312,7 +316,7 @@ def _in_words(engine: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in engine.items()).replace("name ", "engine ", 1)
 
 
-_UNTIMED: AbstractContextManager[None] = nullcontext()
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 def timed_alone(job: Job, device: torch.device) -> Timed:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from potluck.core.requests import Job
 from potluck.engines.base import Engine, Timed, timed_alone
-from potluck.engines.hardware import computing_in
 
 
 class Serial(Engine):
@@ -16,5 +15,5 @@ class Serial(Engine):
     together: ClassVar[int | None] = 1
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
-        with computing_in(self.precision):
+        with self.computing():
             return [timed_alone(job, self.device) for job in jobs]

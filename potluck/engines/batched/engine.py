@@ -11,6 +11,7 @@ import gc
 import logging
 import time
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
 from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, networks, stack_weights
 from potluck.engines.batched.trainer import Training
-from potluck.engines.hardware import computing_in, let_go, out_of_memory
+from potluck.engines.hardware import let_go, out_of_memory
 from potluck.learners.network import EVALUATION_BATCH, Network
 
 log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Batched(Engine):
             for stack in stacks
             if stack.key is not None and stack.writes and self._side_by_side and not stack.draws
         ]
-        with computing_in(self.precision):
+        with self.computing():
             for group in ([beside] if beside else []) + [[stack] for stack in stacks if stack not in beside]:
                 for stack, found in zip(group, self._answer(group), strict=True):
                     answers.update(zip(stack.at, found, strict=True))
@@ -346,7 +347,8 @@ def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
         return members[number].inputs(jobs[number], jobs[number].samples.x[cut].to(device))
 
     batches: list[list[Any]] = [[] for _ in jobs]
-    with torch.no_grad(), stacked_layers(ours_pay(device, len(members))):
+    layers = stacked_layers(ours_pay(device, len(members))) if device.type == "cuda" else nullcontext()
+    with torch.no_grad(), layers:
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
             x = inputs(0, cut) if shared else torch.stack([inputs(number, cut) for number in range(len(jobs))])

@@ -17,9 +17,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.requests import Job
 from potluck.engines.batched.optimizers import Moments
-from potluck.engines.batched.scheduler import JointStep
 from potluck.learners.network import Network, skeleton
-from potluck.learners.schedule import batch_of
+from potluck.learners.schedule import JointStep, batch_of
 
 Stack = dict[str, Tensor]
 """Tensors of many networks by name, one slice of the first dimension for each."""

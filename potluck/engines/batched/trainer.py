@@ -29,7 +29,6 @@ from potluck.engines.batched.kernels.factored_linear import (
     subtract_products,
 )
 from potluck.engines.batched.optimizers import advance, fresh
-from potluck.engines.batched.scheduler import JointStep, Shape, in_lockstep
 from potluck.engines.batched.stacking import (
     Capacity,
     Stack,
@@ -43,9 +42,8 @@ from potluck.engines.batched.stacking import (
     networks,
     on_host,
 )
-from potluck.engines.hardware import computing_in
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.schedule import batch_schedule, epoch_means
+from potluck.learners.schedule import JointStep, Shape, batch_schedule, epoch_means, in_lockstep
 
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
@@ -102,7 +100,8 @@ class Training:
         self._seen: Counter[GraphKey] = Counter()
         on_gpu = device.type == "cuda"
         alone = len(self.work.objectives) == 1 and self.work.combine_gradients is None and not self.state.mask
-        may_factor = alone and plain_sgd(self.plan) and not on_gpu and precision != "bfloat16"
+        plain = self.plan.optimizer == "sgd" and plain_sgd(self.plan)
+        may_factor = alone and plain and not on_gpu and precision != "bfloat16"
         self._calls: tuple[Call, ...] | None = None if may_factor else ()
         """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
@@ -211,7 +210,7 @@ class Training:
         """One step of some of the networks. Returns their losses."""
         lr, batch = inputs.rates, self.data.batch(inputs.samples)
         state = self.state if key.full else self._substacks.of(key.shape[0]).state
-        with stacked_layers(self.device.type == "cuda"), computing_in(self.precision):
+        with nullcontext() if self._stream is None else stacked_layers(True):
             try:
                 calls, found = self._all_gradients(key, state, batch)
             except OtherCallsError:  # from now on whole gradients
@@ -219,7 +218,8 @@ class Training:
                 calls, found = self._all_gradients(key, state, batch)
         gradients, written, losses, outer, inner = found
         self._advance(state, gradients, written, lr, key.abreast)
-        subtract_products(state.parameters, calls, outer, inner, lr)
+        if calls:
+            subtract_products(state.parameters, calls, outer, inner, lr)
         assert isinstance(losses, Tensor)
         return losses
 

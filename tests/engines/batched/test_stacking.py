@@ -10,10 +10,9 @@ import torch
 import potluck
 from potluck.engines import Serial
 from potluck.engines.batched import stacking
-from potluck.engines.batched.scheduler import in_lockstep
 from potluck.engines.batched.stacking import Capacity, StackedData, StackState, SubStack, slots_of
 from potluck.engines.batched.trainer import Training
-from potluck.learners.schedule import batch_schedule
+from potluck.learners.schedule import batch_schedule, in_lockstep
 from potluck.methods import Local
 from potluck.models import mlp
 from tests.core.test_requests import CPU, PLAN, REQUESTS, jobs

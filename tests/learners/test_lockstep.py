@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.core.plan import Plan
-from potluck.engines.batched.scheduler import in_lockstep
-from potluck.learners.schedule import batch_schedule
+from potluck.learners.schedule import batch_schedule, in_lockstep
 
 
 def courses(sizes, epochs=2):
