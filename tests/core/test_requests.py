@@ -343,3 +343,7 @@ def test_a_dry_run_trains_no_network_and_estimators_on_a_few():
     job.work.dry_answer(job, CPU)
     assert 3 <= len(tree.seen) < 40
     assert set(tree.seen) == {0, 1, 2}
+
+
+def test_a_training_uses_the_weights_of_samples_unless_it_says_otherwise():
+    assert Fitted(3) == Fitted(steps=3, losses=(), weighted=True)

@@ -125,3 +125,9 @@ def test_an_old_name_says_the_new_one():
         Moved(old=1)
     with pytest.raises(SettingsError, match=r"^a moved thing has no setting 'odd'\. "):
         Moved(odd=1)
+
+
+def test_for_what_is_no_name_no_name_is_suggested():
+    """A path names code of somebody's own: what there is here is not what was meant."""
+    with pytest.raises(SettingsError, match=r"^Kitchen: wall = 'my\.walls:white'\. Input should be 'white' or 'green'"):
+        Kitchen(oven=Oven(), size=1, wall="my.walls:white")

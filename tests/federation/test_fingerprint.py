@@ -167,3 +167,14 @@ def test_what_decides_a_result_must_be_the_same_when_a_run_goes_on(what, tmp_pat
     decided().run(2, run_dir=tmp_path, resume=True)
     with pytest.raises(CheckpointError, match=rf"belongs to another federation: {CALLED.get(what, what)} differ\."):
         OTHERS[what]().run(3, run_dir=tmp_path, resume=True)
+
+
+def test_an_estimators_settings_decide_a_result(tmp_path):
+    def federation(**settings):
+        person = potluck.Participant("svm", SVC(**settings), made_data(20, 3), labels=range(3))
+        return potluck.Federation([person, *participants([mlp(0)])], CoFED(), public=PUBLIC, test=TEST, seed=1)
+
+    federation(C=2.0).run(1, run_dir=tmp_path)
+    with pytest.raises(CheckpointError, match=r"belongs to another federation: participants differ\."):
+        federation(C=3.0).run(2, run_dir=tmp_path, resume=True)
+    federation(C=2.0).run(2, run_dir=tmp_path, resume=True)

@@ -205,3 +205,13 @@ def test_replies_must_be_to_those_who_asked():
         TypeError, match=r"Forgetful.hello must reply to \['p0', 'p1', 'p2'\]; replied to \['p0', 'p1'\]"
     ):
         Federation(nets(), Forgetful(log=[]), engine="serial").run(1)
+
+
+@pytest.mark.parametrize(
+    ("given", "of_method", "kept"), [(None, True, True), (None, False, False), (False, True, False)]
+)
+def test_whether_optimizers_remember_is_the_methods_choice_unless_somebody_makes_another(given, of_method, kept):
+    class Remembering(potluck.methods.Local):
+        keep_optimizer = of_method
+
+    assert Federation(nets(1), Remembering(), keep_optimizer=given).keep_optimizer is kept

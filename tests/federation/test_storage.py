@@ -135,6 +135,11 @@ def test_only_a_few_stay_awake_when_all_are_looked_at():
     assert len({id(model) for model in models}) == 9
 
 
+def test_how_many_stay_unless_somebody_says_otherwise():
+    assert table(Local()).storage.loaded == 2
+    assert table(Local(), max_concurrent=None).storage.loaded == 64
+
+
 def test_test_and_validation_data_rest_too():
     def whole(storage):
         brought = list(people([partial(mlp, i) for i in range(4)], test=made_data(12, 5), validation=0.3))

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from potluck.core import processes
+
+PARENT = """
+import signal, subprocess, sys, time
+from potluck.core.processes import ending_with_parent
+child = subprocess.Popen(["sleep", "60"], preexec_fn=ending_with_parent(signal.SIGTERM))
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def runs(process):
+    """Whether a process is there and does anything; nobody may have asked yet how it ended."""
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux can")
+def test_a_process_ends_when_its_parent_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    try:
+        child = int(parent.stdout.readline())
+        assert runs(child)
+        parent.kill()
+        parent.wait(10)
+        until = time.monotonic() + 10
+        while runs(child) and time.monotonic() < until:
+            time.sleep(0.02)
+        ended = not runs(child)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        assert ended
+    finally:
+        parent.kill()
+        parent.wait(10)
+
+
+def test_elsewhere_nothing_happens(monkeypatch):
+    monkeypatch.setattr(processes.sys, "platform", "darwin")
+    monkeypatch.setattr(processes.ctypes, "CDLL", None)
+    assert processes.ending_with_parent(signal.SIGTERM)() is None
