@@ -58,16 +58,30 @@ def test_settings_that_json_does_not_know_are_written_as_text(tmp_path):
         assert read(folder, "settings.json") == {"path": "x"}
 
 
-def test_what_is_written_is_on_the_disk_before_it_counts(begun, monkeypatch):
-    synced = []
+@pytest.fixture
+def synced(monkeypatch):
+    """The names of the files that are brought to the disk, each with its bytes at that moment."""
+    found = []
     fsync = os.fsync
 
     def note(descriptor):
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        synced.append((os.path.basename(path), os.fstat(descriptor).st_size))
+        found.append((os.path.basename(path), os.fstat(descriptor).st_size))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
+    return found
+
+
+def test_what_is_dropped_is_dropped_on_the_disk(tmp_path, synced):
+    (tmp_path / "history.jsonl").write_text("left over\n")
+    with RunFolder(tmp_path, resume=True) as folder:
+        folder.begin({}, FINGERPRINT)
+    assert synced == [("history.jsonl", 0), (".settings.json.unfinished", (tmp_path / "settings.json").stat().st_size)]
+
+
+def test_what_is_written_is_on_the_disk_before_it_counts(begun, synced):
+    synced.clear()
     begun.append([row(1)])
     assert synced == [("history.jsonl", (begun.path / "history.jsonl").stat().st_size)]
     begun.finish(History([row(1)]), {})
