@@ -31,8 +31,7 @@ SECONDS_PER_LAYER = 5e-5
 """What each layer costs in each step besides, about."""
 
 WORTH_FORKING = 0.1
-"""From how many seconds of work on worker processes are forked for it: to start them and to fetch the weights takes a
-few hundredths."""
+"""From how many seconds of work on worker processes are forked for it: starting them must be a small part of it."""
 
 SMALL_STEP = 1e8
 """Up to how many operations in a step of a convolutional network its layers' own cost is most of the step."""

@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -54,11 +55,23 @@ def cores() -> int:
     return torch.get_num_threads() if sys.platform == "linux" else 1
 
 
+@cache
+def load_once() -> None:
+    """Has torch import here what it imports at an optimizer's first step: it takes a second and more.
+
+    A worker ends with its work, so in every wave each of them would do it again.
+    """
+    weight = torch.zeros(1, requires_grad=True)
+    weight.grad = torch.zeros(1)
+    torch.optim.SGD([weight]).step()
+
+
 def answer_in_workers(work: Sequence[Forked]) -> list[Timed | Failure]:
     """Has workers do it. Answers and seconds in the order given.
 
     Results are written to the networks here, all of them after the last worker has ended.
     """
+    load_once()
     context, end_with_us = multiprocessing.get_context("fork"), ending_with_parent(signal.SIGKILL)
     following = context.Value("l", 0)
     shared = SharedWeights([one.job for one in work])

@@ -101,3 +101,18 @@ def test_workers_are_as_many_as_threads(monkeypatch):
     assert cores() == torch.get_num_threads()
     monkeypatch.setattr(workers.sys, "platform", "darwin")
     assert cores() == 1
+
+
+def modules_that_a_training_imports():
+    workers.load_once()
+    before = set(sys.modules)
+    for job in jobs_of(cnn, mlp, keep_optimizer=True):
+        job.answer(CPU)
+    return sorted(set(sys.modules) - before)
+
+
+def test_workers_find_imported_what_a_training_imports():
+    """Each wave's workers are new: what they import, for a second and more, they would import in every wave."""
+    code = f"from {__name__} import modules_that_a_training_imports as found; print(found())"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "[]"
