@@ -50,7 +50,7 @@ class Federation:
         test: ``(x, y)`` that participants without test data of their own are evaluated on, each on the labels it knows;
             by default none.
         seed: what every random number derives from; by default 0.
-        engine: "serial", "batched", or "auto"; or an engine, with a device and a precision of its own,
+        engine: "serial", "batched", "auto" or "autotune"; or an engine, with a device and a precision of its own,
             which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
         device: a torch device, or "auto" (the default) for a GPU if there is one.
         precision: what networks compute in: "torch" (the default, PyTorch's own choice), "float32" or "bfloat16".
