@@ -331,10 +331,12 @@ class Baseline:
         of_file = self.lines.get(mutant.path, {})
         first, last = mutant.lines
         run = [of_file[line] for line in range(first, last + 1) if line in of_file]
-        found = set().union(*run) or (set().union(*of_file.values()) if run else set())
-        own = mirror(mutant.path)
+        own = f"{mirror(mutant.path)}::"
+        found = set().union(*run)
+        if run and not found:  # of what happens at import, a test may see the result and run nothing of the file
+            found = set().union({test for test in self.seconds if test.startswith(own)}, *of_file.values())
         usable = [test for test in found - set(self.failing) if test in self.seconds]
-        usable.sort(key=lambda test: (not test.startswith(f"{own}::"), self.seconds[test], test))
+        usable.sort(key=lambda test: (not test.startswith(own), self.seconds[test], test))
         chosen: list[str] = []
         total = 0.0
         for test in usable:

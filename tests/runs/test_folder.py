@@ -88,6 +88,11 @@ def test_what_is_written_is_on_the_disk_before_it_counts(begun, synced):
     assert synced[1:] == [(".summary.json.unfinished", (begun.path / "summary.json").stat().st_size)]
 
 
+def test_a_row_with_a_number_that_json_does_not_have_is_not_written(begun):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        begun.append([row(1, accuracy=float("nan"))])
+
+
 def test_a_run_goes_on_from_its_checkpoint(begun):
     for number in (1, 2):
         begun.append([row(number)])
