@@ -334,7 +334,8 @@ class Baseline:
         own = f"{mirror(mutant.path)}::"
         found = set().union(*run)
         if run and not found:  # of what happens at import, a test may see the result and run nothing of the file
-            found = set().union({test for test in self.seconds if test.startswith(own)}, *of_file.values())
+            beside = f"{Path(own).parent}/"
+            found = set().union({test for test in self.seconds if test.startswith(beside)}, *of_file.values())
         usable = [test for test in found - set(self.failing) if test in self.seconds]
         usable.sort(key=lambda test: (not test.startswith(own), self.seconds[test], test))
         chosen: list[str] = []

@@ -112,8 +112,13 @@ def test_tests_of_the_modules_own_come_first_then_the_quick_ones():
 
     assert chosen(5, 5) == ["tests/a/test_x.py::slow", "tests/b.py::quick"], "half a minute's worth"
     assert chosen(6, 7) == ["tests/b.py::quick"]
-    seconds["tests/a/test_x.py::sees"] = 0.1
-    assert chosen(9, 9) == ["tests/a/test_x.py::sees", *chosen(5, 5)], "what runs at import may be seen by any of these"
+    seconds |= {"tests/a/test_x.py::sees": 0.1, "tests/a/test_all.py::sees": 0.2, "tests/c.py::does_not": 0.1}
+    assert chosen(9, 9) == [
+        "tests/a/test_x.py::sees",
+        *chosen(5, 5)[:1],
+        "tests/a/test_all.py::sees",
+        *chosen(5, 5)[1:],
+    ]
     assert chosen(12, 13) == [], "nothing runs it"
 
 
