@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
@@ -113,6 +113,7 @@ class Recipe(Section):
     """A federation in settings: what a run file holds."""
 
     model_config = ConfigDict(title="a run file")
+    RENAMED: ClassVar[dict[str, str]] = {"wave": "max_concurrent", "at_rest": "storage"}
 
     rounds: Whole = Field(ge=0, description="how many in all")
     method: MethodNamed = Field(description="one of `potluck methods`, or 'package.module:name'")

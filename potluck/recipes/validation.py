@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -15,9 +15,13 @@ from potluck.core.settings import Mistake, Place, mistakes
 
 
 class Section(BaseModel):
-    """A section of a recipe: checked with the whole, so that every mistake is told with its place."""
+    """A section of a recipe: checked with the whole, so that every mistake is told with its place.
+
+    ``RENAMED``: names that keys had before, and what they are called now, so that an error can say it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    RENAMED: ClassVar[dict[str, str]] = {}
 
 
 @dataclass(frozen=True)

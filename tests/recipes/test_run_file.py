@@ -31,6 +31,11 @@ def test_what_stands_in_the_file(here):
 # Old text, new text, what is said.
 MISTAKES = {
     "unknown key": ("seed = 3", "seeed = 3", r"line 2, seeed: a run file has no setting 'seeed'. Did you mean 'seed'?"),
+    "a key's old name": (
+        "seed = 3",
+        "seed = 3\nwave = 2",
+        "line 3, wave: a run file has no setting 'wave' any more; it is called 'max_concurrent' now",
+    ),
     "missing key": ("rounds = 2", "", "rounds: a run file lacks 'rounds' (how many in all)."),
     "no participants": (
         SMALL[SMALL.index("[[") :],
