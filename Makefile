@@ -22,11 +22,14 @@ demo: $(READY)
 federation: $(READY)
 	$(BIN)/python examples/three_organisations/run.py
 
+# A process for each core, with one thread: more would get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --durations=10 --cov --cov-report=term
+
 test: lint types
-	$(BIN)/pytest --cov --cov-report=term
+	$(PYTEST)
 
 test-all: lint types
-	$(BIN)/pytest -m '' --cov --cov-report=term
+	$(PYTEST) -m ''
 
 # How many small mistakes in a folder its tests notice; an hour at most.
 mutants: $(READY)

@@ -255,7 +255,7 @@ def test_what_may_differ_in_a_stack_is_not_in_the_key(setting):
 DIFFERENT = {
     "objective": lambda: fit_key(Fit(proximal)),
     "two objectives": lambda: fit_key(Fit([cross_entropy, proximal])),
-    "combination": lambda: fit_key(Fit(combine_gradients=sum)),
+    "combination": lambda: fit_key(Fit(combine_gradients=corrected)),
     "frozen statistics": lambda: fit_key(Fit(freeze_norm_stats=True)),
     "noise": lambda: fit_key(Fit(noise={"z": (3,)})),
     "shape of noise": lambda: fit_key(Fit(noise={"z": (4,)})),

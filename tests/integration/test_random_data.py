@@ -32,7 +32,7 @@ def shaken(x):
 RANDOM = PLAN.replace(transform=shaken)
 
 
-class Augmented(Dataset):
+class Augmented(Dataset[tuple[torch.Tensor, int]]):
     """Flips its items at random, by each of the global generators in turn."""
 
     def __init__(self, rows, seed):
