@@ -46,7 +46,7 @@ hidden = at_top_level()
         (torch.nn.Flatten(), "Flatten(start_dim=1, end_dim=-1)"),
         (partial(torch.optim.SGD, nesterov=True), "partial {'': 'torch.optim.sgd:SGD', 'nesterov': 'True'}"),
     ],
-    ids=str,
+    ids=["text", "number", "function", "class", "class method", "torch class", "built in", "module", "partial"],
 )
 def test_what_can_be_found_again_has_a_name(thing, name):
     assert stable_name(thing) == readable_name(thing) == name
