@@ -361,7 +361,7 @@ def test_participants_must_differ():
         Federation(participants([same, same]), Local())
     with pytest.raises(SettingsError, match="at least one"):
         Federation([], Local())
-    with pytest.raises(SettingsError, match="no Participant"):
+    with pytest.raises(SettingsError, match="expected a Participant"):
         Federation([mlp(0)], Local())
 
 

@@ -252,3 +252,27 @@ def test_the_folder_goes_with_the_last_who_needs_it():
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(SettingsError, match=message):
         table(Local(), **settings)
+
+
+def files(federation):
+    """When each participant's files were written last, by participant and thing."""
+    storage = federation.storage
+    return {key: storage._path(stored).stat().st_mtime_ns for key, stored in storage._stored.items()}
+
+
+def test_only_what_has_changed_is_written_again():
+    federation = table(Local(), people([partial(mlp, i) for i in range(5)]))
+    federation.run(1)
+    before = files(federation)
+    for person in federation.participants.values():  # each is loaded, and lets another one go
+        assert len(person.data) > 0
+        assert person.weights()
+    federation.storage.evict(federation.participants.values())
+    assert files(federation) == before
+    changed = federation.participants["p1"]
+    changed.data.x.add_(1.0)
+    changed.load({name: entry + 1 for name, entry in changed.weights().items()})
+    federation.storage.evict([changed])
+    after = files(federation)
+    written = {key for key in after if after[key] != before[key]}
+    assert written == {("p1", "brought"), ("p1", "learner")}, "what it trains on is all that it has brought"
