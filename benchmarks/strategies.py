@@ -28,9 +28,9 @@ GOAL = 0.9
 SCENARIOS = (
     MLP,
     CNN,
-    FEDIN.replace(count=10, samples=32),
-    COFED.replace(count=20, samples=100),
-    ALL_DIFFERENT.replace(count=20, samples=100),
+    FEDIN.replace(count=5, samples=160),
+    COFED.replace(count=20, samples=250),
+    ALL_DIFFERENT.replace(count=20, samples=250),
 )
 """Those of the other benchmarks; the three that are meant for a GPU with fewer participants and samples."""
 

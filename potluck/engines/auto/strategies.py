@@ -24,17 +24,26 @@ from potluck.learners.network import Network
 Strategy = Literal["alone", "stacked", "workers", "workers, channels last"]
 """One after the other, many at once, each in a worker process, or that with channels last."""
 
-OPERATIONS_PER_SECOND = 3e10
+OPERATIONS_PER_SECOND = 5e10
 """What one core does of a network's multiplications and additions, about."""
 
-SECONDS_PER_LAYER = 5e-5
+SECONDS_PER_LAYER = 1e-4
 """What each layer costs in each step besides, about."""
 
 WORTH_FORKING = 0.1
 """From how many seconds of work on worker processes are forked for it: starting them must be a small part of it."""
 
-SMALL_STEP = 1e8
+WORTH_MOVING = 2.5e-8
+"""From how many seconds of work for each parameter on a training goes to a worker: its memory is new there, so that
+weights and what the optimizer remembers cost time that they do not cost in the run's own process."""
+
+SMALL_STEP = 5e7
 """Up to how many operations in a step of a convolutional network its layers' own cost is most of the step."""
+
+
+CHANNELS_LAST_USES = 200
+"""From how many uses of each weight in a step on channels last are the better layout: below, as in large ResNets with
+small batches, reading the weights is most of a step, and PyTorch's other layout reads them faster."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class Kind:
         name: what they are called in a run folder; the same in every process.
         convolutional: whether the network has convolutions.
         layers: how many submodules without submodules it has.
+        parameters: how many numbers it learns.
         operations: multiplications and additions for one sample, forward.
         batch_size: samples in a step.
     """
@@ -52,6 +62,7 @@ class Kind:
     name: str
     convolutional: bool
     layers: int
+    parameters: int
     operations: int
     batch_size: int
 
@@ -63,10 +74,17 @@ class Kind:
         return cls(
             f"{type(network.model).__name__} {hashlib.sha256(words.encode()).hexdigest()[:12]}",
             convolves(network.model),
-            sum(1 for _ in leaves(network.model)),
+            len(leaves(network.model)),
+            sum(parameter.numel() for parameter in network.model.parameters()),
             operations(job),
             job.plan.batch_size,
         )
+
+    @property
+    def worker_strategy(self) -> Strategy:
+        """How worker processes train it."""
+        uses = self.operations * self.batch_size / (2 * max(1, self.parameters))
+        return "workers, channels last" if self.convolutional and uses >= CHANNELS_LAST_USES else "workers"
 
     def seconds(self, samples: int) -> float:
         """About how long a training on so many samples takes on one core. Backward costs twice what forward does."""
@@ -95,19 +113,24 @@ class Wave:
         """About how long all of them take on one core."""
         return sum(self.kind.seconds(samples) for samples in self.samples)
 
+    @property
+    def movable(self) -> bool:
+        """Whether there is so much work in them that worker processes may pay."""
+        return self.forkable and self.seconds >= WORTH_MOVING * self.kind.parameters * len(self.samples)
+
 
 def choose(waves: Sequence[Wave], cores: int) -> list[Strategy]:
     """The strategy for each kind of training in a wave.
 
     Networks without convolutions are stacked where that is possible. Everything else goes to worker processes, if
-    there are cores for more than one training at a time, and enough work to be worth the forking.
+    there are cores for more than one training at a time, and enough work to be worth the moving and the forking.
     """
     chosen: list[Strategy] = [_in_this_process(wave) for wave in waves]
-    fit = [n for n, wave in enumerate(waves) if wave.forkable and (wave.kind.convolutional or chosen[n] == "alone")]
+    fit = [n for n, wave in enumerate(waves) if wave.movable and (wave.kind.convolutional or chosen[n] == "alone")]
     trainings, seconds = sum(len(waves[n].samples) for n in fit), sum(waves[n].seconds for n in fit)
     if cores > 1 and trainings > 1 and seconds >= WORTH_FORKING:
         for n in fit:
-            chosen[n] = "workers, channels last" if waves[n].kind.convolutional else "workers"
+            chosen[n] = waves[n].kind.worker_strategy
     return chosen
 
 

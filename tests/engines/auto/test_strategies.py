@@ -22,9 +22,10 @@ from potluck.engines.auto.strategies import (
 from tests.engines.auto.helpers import jobs_of
 from tests.tables import cnn, mlp
 
-DENSE = Kind("MLP", convolutional=False, layers=6, operations=435_456, batch_size=32)
-CONVOLUTIONAL = Kind("CNN", convolutional=True, layers=8, operations=5_801_984, batch_size=50)
-SMALL = replace(CONVOLUTIONAL, name="small CNN", operations=300_000)
+DENSE = Kind("MLP", convolutional=False, layers=6, parameters=218_058, operations=435_456, batch_size=32)
+CONVOLUTIONAL = Kind("CNN", convolutional=True, layers=8, parameters=34_962, operations=5_801_984, batch_size=50)
+SMALL = replace(CONVOLUTIONAL, name="small CNN", parameters=10_530, operations=307_328)
+RESNET26 = Kind("ResNet", convolutional=True, layers=82, parameters=17_452_362, operations=111_781_888, batch_size=16)
 
 
 def wave(kind, count, samples=600, **settings):
@@ -45,6 +46,10 @@ def wave(kind, count, samples=600, **settings):
         ([wave(CONVOLUTIONAL, 1)], 2, ["alone"]),
         ([wave(CONVOLUTIONAL, 20)], 1, ["alone"]),
         ([wave(CONVOLUTIONAL, 20, forkable=False, stackable=False)], 2, ["alone"]),
+        ([wave(RESNET26, 20)], 2, ["workers"]),
+        ([wave(RESNET26, 20, samples=32)], 2, ["alone"]),
+        ([wave(RESNET26, 1, samples=32), wave(CONVOLUTIONAL, 2)], 2, ["alone", "workers, channels last"]),
+        ([wave(replace(RESNET26, batch_size=64), 20)], 2, ["workers, channels last"]),
         ([wave(SMALL, 20)], 1, ["stacked"]),
         ([wave(SMALL, 2, samples=10)], 2, ["stacked"]),
         ([wave(SMALL, 100)], 2, ["workers, channels last"]),
