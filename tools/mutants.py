@@ -327,15 +327,20 @@ class Baseline:
         return Baseline(outcome.seconds, outcome.failed, lines)
 
     def tests_for(self, mutant: Mutant) -> list[str]:
-        """The tests that run a mutant's line, or its file if that is run at import alone: the most telling first."""
+        """The tests that run a mutant's line, the most telling first.
+
+        Where none does, those of the module's own test file are asked: a process that they start may. Of what is run at
+        import alone, all tests of the folder or the file may see the result.
+        """
         of_file = self.lines.get(mutant.path, {})
         first, last = mutant.lines
         run = [of_file[line] for line in range(first, last + 1) if line in of_file]
         own = f"{mirror(mutant.path)}::"
         found = set().union(*run)
-        if run and not found:  # of what happens at import, a test may see the result and run nothing of the file
-            beside = f"{Path(own).parent}/"
-            found = set().union({test for test in self.seconds if test.startswith(beside)}, *of_file.values())
+        if not found:
+            near = f"{Path(own).parent}/" if run else own
+            found = {test for test in self.seconds if test.startswith(near)}
+            found = found.union(*of_file.values()) if run else found
         usable = [test for test in found - set(self.failing) if test in self.seconds]
         usable.sort(key=lambda test: (not test.startswith(own), self.seconds[test], test))
         chosen: list[str] = []
