@@ -132,3 +132,15 @@ def test_whether_public_data_have_labels_is_seen():
         Federation(participants([mlp(0), mlp(1)]), Labelled(), public=x)
     with pytest.raises(RequirementsError, match="it needs public data, and there is none"):
         Federation(participants([mlp(0), mlp(1)]), CoFED())
+
+
+def noisy(x):
+    return x.double() + torch.rand_like(x.double())
+
+
+def test_a_prediction_that_would_differ_each_time_is_refused_where_one_is_asked_for():
+    """Whoever is tested is asked for predictions; whoever is not may draw as it likes."""
+    people = [Participant("a", mlp(0), made_data(20, 0), plan=PLAN.replace(transform=noisy), labels=range(3))]
+    assert Federation(people, Local()).test_of(people[0]) is None
+    with pytest.raises(SettingsError, match=r"^a: the plan's transform .*noisy draws random numbers"):
+        Federation(people, Local(), test=made_data(10, 1))

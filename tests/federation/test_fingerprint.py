@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sklearn.svm import SVC
 
 import potluck
+from potluck.federation.fingerprint import fingerprint
 from potluck.methods import MHAT, CoFED, Local
 from potluck.runs import CheckpointError
 from tests.tables import PLAN, agree, made_data, mlp, participants
@@ -178,3 +180,16 @@ def test_an_estimators_settings_decide_a_result(tmp_path):
     with pytest.raises(CheckpointError, match=r"belongs to another federation: participants differ\."):
         federation(C=3.0).run(2, run_dir=tmp_path, resume=True)
     federation(C=2.0).run(2, run_dir=tmp_path, resume=True)
+
+
+def test_shapes_and_types_of_data_decide_too():
+    """The same bytes may be other data."""
+
+    def found(x):
+        people = [potluck.Participant("svm", SVC(), (x, [0, 1] * (len(x) // 2)))]
+        return fingerprint(potluck.Federation(people, Local()))["participants' data"]
+
+    shapes = [(np.zeros((4, 2, 3))), np.zeros((4, 3, 2)), np.zeros((4, 12), dtype="float32")]
+    assert len({x.nbytes for x in shapes[:2]} | {np.zeros((4, 12), dtype="float32").nbytes}) == 1
+    assert len({found(x) for x in shapes}) == 3
+    assert found(shapes[0]) == found(shapes[0].copy())

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,8 @@ import potluck
 from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import SharedData
+from potluck.learners.network import Network
+from tests.tables import made_data, mlp
 
 X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
 Y = ["dog", "cat", "dog", "cat"]
@@ -329,3 +333,29 @@ def test_random_numbers_belong_to_seed_name_round_and_purpose():
 def test_a_participant_shows_what_it_brought():
     assert repr(clinic()) == "Participant('clinic', Linear, 4 samples, labels ['cat', 'dog'])"
     assert repr(numbered(validation=0.5)) == "Participant('clinic', Linear, 5 samples, labels [0, 1])"
+
+
+def test_a_label_space_has_at_least_one_label():
+    with pytest.raises(DataError, match="x: the label space is empty; expected at least one label"):
+        Participant("x", mlp(0), made_data(20, 0), labels=[])
+
+
+def test_before_it_joins_it_takes_no_memory_to_work():
+    person = Participant("x", mlp(0), made_data(20, 0))
+    assert person.working_bytes == 0
+    person.join(0, None)
+    parameters = 36 * 8 + 8 + 8 * 3 + 3
+    assert person.working_bytes == 8 * (6 * parameters + 20 * 36 + 20), (
+        "in float64, six times the weights, and the data"
+    )
+
+
+def test_a_model_brought_as_an_object_is_looked_at_anew_since_its_owner_may_change_it(monkeypatch):
+    looked = []
+    monkeypatch.setattr(Network, "look_again", lambda network: looked.append(network))
+    own = Participant("own", mlp(0), made_data(20, 0), labels=range(3))
+    built = Participant("built", partial(mlp, 0), made_data(20, 0), labels=range(3))
+    for person in (own, built):
+        person.join(0, None)
+        person.look_again()
+    assert looked == [own.learner]

@@ -215,3 +215,30 @@ def test_whether_optimizers_remember_is_the_methods_choice_unless_somebody_makes
         keep_optimizer = of_method
 
     assert Federation(nets(1), Remembering(), keep_optimizer=given).keep_optimizer is kept
+
+
+class Choosy(Late):
+    """The server does not take p2."""
+
+    @potluck.exchange(lambda self, server, sender: Schema())
+    def hello(self, server, answers):
+        if "p2" in {sender for sender, _ in answers}:
+            raise potluck.RequirementsError("p2 is not taken.")
+        return Payload(facts={"hello": 1})
+
+
+def test_where_all_join_at_once_a_misfit_is_an_error():
+    with pytest.raises(potluck.RequirementsError, match="p2 is not taken"):
+        Federation(nets(), Choosy(log=[]), engine="serial").run(1)
+
+
+def test_a_misfit_who_comes_late_stays_out_and_the_others_go_on(away, caplog):
+    federation = Federation(nets(), Choosy(log=[]), engine=away(p2=1))
+    rows = federation.run(3).rows()
+    assert [row["refused"] for row in rows if row["participant"] == "p2"] == [
+        "it did not answer in time",
+        "p2 is not taken.",
+        None,
+    ]
+    assert [row["took_part"] for row in rows] == [True, True, False] * 3
+    assert "Refused to let p2 join: p2 is not taken." in caplog.text

@@ -91,3 +91,15 @@ def test_a_model_that_is_not_there_is_refused_with_the_settings():
     assert MHAT(auxiliary=partial(built, hidden=2)).auxiliary.keywords == {"hidden": 2}
     with pytest.raises(SettingsError, match=r"There is no model 'resnet11'\. Did you mean 'resnet1"):
         MHAT(auxiliary="resnet11")
+
+
+def test_a_model_is_built_for_the_public_data_if_there_are_any():
+    asked = []
+
+    def noting(input_shape, classes):
+        asked.append((input_shape, classes))
+        return mlp(None, classes=classes)
+
+    for public in (PUBLIC, None):
+        Server(1, {}, public).learner("a", noting, 3)
+    assert asked == [((1, 6, 6), 3), ((), 3)]

@@ -276,3 +276,14 @@ def test_only_what_has_changed_is_written_again():
     after = files(federation)
     written = {key for key in after if after[key] != before[key]}
     assert written == {("p1", "brought"), ("p1", "learner")}, "what it trains on is all that it has brought"
+
+
+def test_whoever_was_asked_for_longest_ago_goes_first():
+    federation = table(Local(), people([partial(mlp, i) for i in range(5)]))
+    federation.run(0)
+    p0, p1, p2 = (federation.participants[name] for name in ("p0", "p1", "p2"))
+    assert len(p0.data)
+    assert len(p1.data)
+    assert p0.weights()  # another of its fields
+    assert len(p2.data)
+    assert ["data" in person.held for person in (p0, p1, p2)] == [True, False, True]
