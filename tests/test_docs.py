@@ -424,7 +424,8 @@ def test_hermes(guide, overlap, expected):
     ]
     method, layout = guide["Hermes"](overlap=overlap), {"w": ["float32", 3]}
     old = {method.key(layout, "w"): torch.zeros(3)}
-    replies = method.weights(server(layouts=dict.fromkeys(own, layout), **{"global": old}), iter(answers))
+    known = {"layouts": dict.fromkeys(own, layout), "digests": dict.fromkeys(own, "one")}
+    replies = method.weights(server(**known, **{"global": old}), iter(answers))
     merged = {name: method.merged({"w": torch.tensor(own[name])}, kept[name], replies[name])["w"] for name in own}
     close(merged["a"], expected)
     if overlap == "all":

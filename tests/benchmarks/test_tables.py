@@ -26,7 +26,17 @@ def test_tables_are_put_into_the_page(tmp_path):
 
 def test_the_page_has_a_place_for_every_benchmark():
     named = {block[2] for block in tables.BLOCK.finditer(tables.PAGE.read_text())}
-    measured = {"cpu_round", "gpu_round", "overhead", "merging", "growth", "precision", "bench", "bench_gpu"}
+    measured = {
+        "cpu_round",
+        "gpu_round",
+        "overhead",
+        "merging",
+        "growth",
+        "precision",
+        "bench",
+        "bench_gpu",
+        "strategies",
+    }
     assert named == {*measured, "flower_rounds", "flower_simulation"}
 
 
