@@ -149,3 +149,10 @@ def test_a_few_contributions_wait_and_no_more():
         del value
         assert sum(value() is not None for value in alive) == waiting
         assert merged.result(torch.zeros(size))[0].item() == pytest.approx((3 * windows.GROUP - 2) / 2)
+
+
+def test_no_positions_at_all_add_nothing():
+    merged = MaskedMean((3, 2))
+    merged.add(torch.ones(3, 2))
+    merged.add(torch.full((0, 2), 9.0), 5.0, [torch.empty(0, dtype=torch.int64), 0])
+    assert merged.result(torch.zeros(3, 2)).tolist() == [[1.0, 1.0]] * 3

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
+import potluck
 from potluck.core.errors import SettingsError
 from potluck.methods import METHODS
+from tests.tables import deep_cnn, made_data, participants
 
 DEFAULTS = {
     "CoFED": {"alpha": 0.3, "margin": 0.0, "update_batch_size": 1000, "update_epochs": None, "class_weighted": True},
@@ -102,3 +105,17 @@ def test_what_a_number_may_be(name, setting, allowed, refused):
     for value in refused:
         with pytest.raises(SettingsError, match=setting):
             METHODS[name](**{setting: value})
+
+
+@pytest.mark.parametrize("name", sorted(set(DEFAULTS) - {"CoFED", "Local"}))
+def test_what_looks_into_models_refuses_those_without_layers(name):
+    tree = potluck.Participant("tree", DecisionTreeClassifier(), made_data(9, 0), labels=range(3))
+    people = [*participants([deep_cnn(0), deep_cnn(1)]), tree]
+    with pytest.raises(potluck.RequirementsError, match="no torch modules: tree"):
+        potluck.Federation(people, METHODS[name](), public=made_data(9, 1))
+
+
+@pytest.mark.parametrize("name", ["CoFED", "Local"])
+def test_what_does_not_takes_anything(name):
+    tree = potluck.Participant("tree", DecisionTreeClassifier(), made_data(9, 0), labels=range(3))
+    potluck.Federation([*participants([deep_cnn(0)]), tree], METHODS[name](), public=made_data(9, 1))

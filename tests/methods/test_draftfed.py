@@ -478,7 +478,13 @@ class TestBadAnswers:
             DraftFed(samples=samples).answered_by(exchange)[1](server, "a").check(Payload(tensors, facts or {}))
         return str(caught.value)
 
-    @pytest.mark.parametrize("depth", [0, -3, 10**6, 1.5, "2"])
+    @pytest.mark.parametrize("depth", [1, 2**16])
+    def test_the_least_and_the_greatest_depth(self, depth):
+        server = Server(0, {"a": 1.0}, Samples({"x": torch.zeros(600, 1)}))
+        schema = DraftFed().answered_by(DraftFed.exchanges()[0])[1](server, "a")
+        schema.check(Payload(facts={"depth": depth, "labels": [0, 1]}))
+
+    @pytest.mark.parametrize("depth", [0, -3, 2**16 + 1, 10**6, 1.5, "2"])
     def test_a_depth_that_no_network_has(self, depth):
         assert "fact 'depth'" in self.refused("depths", {}, {"depth": depth, "labels": []})
 

@@ -195,3 +195,10 @@ def test_looking_public_samples_up_equals_copying_them(labelled):
         people = participants([mlp(i) for i in range(3)])
         rows.append(potluck.Federation(people, method, public=public, test=made_data(20, 61)).run(2).rows())
     assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_one_participant_may_be_alone_with_the_server(labelled):
+    x, y = made_data(20, 90)
+    federation = potluck.Federation(participants([mlp(0)]), MHAT(epochs=1), public=(x, y) if labelled else x, seed=1)
+    assert [row["refused"] for row in federation.run(2).rows()] == [None, None]
