@@ -92,7 +92,26 @@ class Holding(nn.Module):
 
 
 def test_what_decides_what_a_network_computes_is_in_its_digest():
-    things = [1, 2, 1.5, True, "1", None, torch.tanh, F.relu, nn.Linear, torch.float32, (1, 2), [1, 2], {"a": 1}, {1}]
+    things = [
+        {},
+        (),
+        {"a": 1, "b": "x"},
+        {"b": 1, "a": "x"},
+        1,
+        2,
+        1.5,
+        True,
+        "1",
+        None,
+        torch.tanh,
+        F.relu,
+        nn.Linear,
+        torch.float32,
+        (1, 2),
+        [1, 2],
+        {"a": 1},
+        {1},
+    ]
     digests = [Architecture(Holding(thing)).digest for thing in things]
     assert len(set(digests)) == len(things)
     assert digests == [Architecture(Holding(thing)).digest for thing in things]
@@ -116,3 +135,13 @@ def test_a_digest_holds_nothing_that_differs_from_process_to_process():
         for seed in ("1", "2")
     }
     assert found == {Architecture(Holding({"a", "b", F.relu})).digest}
+
+
+def test_the_order_in_which_a_dict_was_filled_does_not_matter():
+    one, other = Holding({"a": 1, "b": "x", "c": None}), Holding({"c": None, "b": "x", "a": 1})
+    assert Architecture(one) == Architecture(other)
+    assert Architecture(one).digest == Architecture(other).digest
+
+
+def test_an_empty_dict_is_not_nothing():
+    assert len({Architecture(Holding(thing)) for thing in ({}, (), [], None, set())}) == 5

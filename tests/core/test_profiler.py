@@ -50,6 +50,8 @@ def test_the_table_adds_up():
     train, merge, everything = (
         next(line for line in lines if f"│ {name} " in line) for name in ("train", "merge", "all")
     )
+    headings = next(line for line in lines if "phase" in line)
+    assert headings.replace("┃", " ").split() == ["phase", "seconds", "share", "what", "it", "is"]
     assert "3.00" in train
     assert "75.0%" in train
     assert "25.0%" in merge

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
+from potluck.core.errors import ModelError
 from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
@@ -347,3 +348,18 @@ def test_a_dry_run_trains_no_network_and_estimators_on_a_few():
 
 def test_a_training_uses_the_weights_of_samples_unless_it_says_otherwise():
     assert Fitted(3) == Fitted(steps=3, losses=(), weighted=True)
+
+
+def test_predictions_of_all_batches_become_probabilities_of_each_sample():
+    batches = [torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]]), torch.tensor([[5.0, 0.0, 0.0]])]
+    together = torch.cat(batches)
+    assert Predict(samples(3, 0), logits=True).collect(batches).equal(together)
+    expected = together.exp() / together.exp().sum(dim=1, keepdim=True)
+    torch.testing.assert_close(Predict(samples(3, 0)).collect(batches), expected)
+
+
+def test_an_estimator_has_probabilities_and_no_logits():
+    job = Job("p1", Predict(samples(3, 0)), Estimator(DecisionTreeClassifier(), (0, 1, 2)), samples(3, 0), PLAN, 1, 1)
+    assert Predict(samples(3, 0)).of_estimator(job, len) == 3
+    with pytest.raises(ModelError, match=r"^p1: DecisionTreeClassifier has no logits\.$"):
+        Predict(samples(3, 0), logits=True).of_estimator(job, len)
