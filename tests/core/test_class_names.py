@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1] / "potluck"
+ROOT = Path(__file__).parents[2] / "potluck"
 
 
 def test_no_two_classes_share_a_name():
