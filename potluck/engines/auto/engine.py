@@ -83,6 +83,10 @@ class Auto(Batched):
                 found[self._kinds[key]].append(index)
         return found
 
+    def _seconds(self, job: Job) -> float:
+        """About how long a training takes on one core."""
+        return self._kinds[key_of(job)].seconds(samples_seen(job))
+
     def _wave(self, kind: Kind, jobs: Sequence[Job]) -> Wave:
         return Wave(
             kind,
@@ -102,6 +106,8 @@ class Auto(Batched):
         failures: dict[int, Failure] = {}
         with computing_in(self.precision):
             if by["workers"]:
+                # The longest first, so that no core is left with a long one while the others have nothing to do.
+                by["workers"].sort(key=lambda index: -self._seconds(jobs[index]))
                 work = [Forked(jobs[index], strategies[index] == "workers, channels last") for index in by["workers"]]
                 for index, found in zip(by["workers"], answer_in_workers(work), strict=True):
                     if isinstance(found, Failure):

@@ -33,7 +33,7 @@ SECONDS_PER_LAYER = 1e-4
 WORTH_FORKING = 0.1
 """From how many seconds of work on worker processes are forked for it: starting them must be a small part of it."""
 
-WORTH_MOVING = 2.5e-8
+WORTH_MOVING = 1e-7
 """From how many seconds of work for each parameter on a training goes to a worker: its memory is new there, so that
 weights and what the optimizer remembers cost time that they do not cost in the run's own process."""
 
