@@ -1,4 +1,4 @@
-"""`potluck keys`, `serve` and `join`: what they write, ask and refuse. Real federations are in tests/flower."""
+"""`potluck keys`, `serve` and `join`: what they write, ask and refuse. Federations: tests/integration/flower."""
 
 from __future__ import annotations
 

@@ -1,49 +1,57 @@
-"""The same federation in Flower's simulation, whose workers are Ray's: the same history."""
+"""Participants in the workers of Flower's simulation, without Flower: each object stands for a worker."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import time
+import os
 
 import pytest
 
-from potluck.flower.processes import APP, Program, environment, flwr, free_port, wait_for_port
-from tests.flower.programs import LONG, ROOT, THINGS, Site
-from tests.tables import agree
+from potluck.core.errors import SettingsError
+from potluck.flower.protocol import Advance, Message
+from potluck.flower.simulation import SimulatedClients
+from potluck.methods import FedAvg
+from tests.flower.fakes import invitation
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `simulation`"),
-]
+OWN = 'model = "mlp"\ndata = { name = "tests.flower.things:data", seed = 0 }\nlabels = [0, 1, 2]\ndevice = "cpu"\n'
 
 
-def test_flowers_simulation_is_the_serial_engines(tmp_path):
-    public = f'{{ source = "{THINGS}:public" }}'
-    models = {"p0": f'"{THINGS}:cnn"', "p1": f'"{THINGS}:mlp"'}
-    site = Site(tmp_path, '{ name = "CoFED", update_batch_size = 16 }', models, rounds=2, public=public)
-    port, progress = free_port(), tmp_path / "progress.log"
-    settings = environment(tmp_path / "flower", PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
-    (tmp_path / "flower").mkdir()
-    (tmp_path / "flower" / "config.toml").write_text(
-        f'[superlink]\ndefault = "sim"\n[superlink.sim]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
-    )
-    command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--disable-runtime-dependency-installation"]
-    program = Program(command, settings, tmp_path / "superlink.log")
-    try:
-        wait_for_port(port, program)
-        names = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": progress}
-        names["state"] = tmp_path / "states"
-        config = " ".join(f"{name}={json.dumps(str(value))}" for name, value in names.items())
-        nodes = "num-supernodes=2 client-resources-num-cpus=1"
-        flwr(settings, "run", str(APP), "sim", "--run-config", config, "--federation-config", nodes)
-        until, end = time.monotonic() + LONG, progress.with_suffix(".end")
-        while not end.exists():
-            assert time.monotonic() < until, program.tail(60)
-            assert program.ended is None, program.tail(60)
-            time.sleep(0.2)
-        assert json.loads(end.read_text()) == {"error": ""}, program.tail(60)
-    finally:
-        program.stop()
-    agree(site.rows(), site.serial(), 1e-12)
+@pytest.fixture
+def ask(tmp_path):
+    """Asks a worker for the answer of one of two participants; the files are not where the tests run."""
+    entries = "".join(f'[[participants]]\nname = "{name}"\n' for name in ("p0", "p1"))
+    (tmp_path / "federation.toml").write_text(f'rounds = 9\nmethod = "FedAvg"\n{entries}')
+    for name in ("p0", "p1"):
+        (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\n{OWN}')
+
+    def answer(worker, message, number=0):
+        config = {"federation": str(tmp_path / "federation.toml"), "state": "states"}
+        head, body = worker.answer(message.encoded_head().decode(), message.body, config, {"partition-id": number})
+        return Message.decode(head, body)
+
+    return answer
+
+
+INVITATION = invitation(FedAvg()).message()
+BEGIN = Advance(phase="join", round=0, step=0).message()
+
+
+def test_a_worker_that_has_not_seen_a_participant_takes_it_up_from_its_store(ask, tmp_path):
+    first, second = SimulatedClients(), SimulatedClients()
+    assert ask(first, INVITATION).head["kind"] == "accepted"
+    greeted = ask(first, BEGIN)
+    assert greeted.head["kind"] == "exchange"
+    assert ask(second, BEGIN) == greeted  # though nobody invited it there
+    assert (tmp_path / "states" / "p0" / "invitation.json").exists()
+
+
+def test_a_worker_stays_in_its_folder_and_holds_a_few(ask):
+    before, worker = os.getcwd(), SimulatedClients(capacity=1)
+    for number in (0, 1, 0):
+        ask(worker, INVITATION, number)
+        assert ask(worker, BEGIN, number).head["name"] == f"p{number}"
+    assert os.getcwd() == before
+
+
+def test_a_node_too_many_is_named(ask):
+    with pytest.raises(SettingsError, match=r"a node 2; .* names 2 participants"):
+        ask(SimulatedClients(), INVITATION, 2)

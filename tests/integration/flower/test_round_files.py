@@ -11,7 +11,7 @@ from potluck.methods import FedAvg, FedIN
 from tests.flower.fakes import over_flower
 from tests.passed_files import PassedFiles
 
-PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 
 def passed_in_a_round(method, folder):
