@@ -13,7 +13,6 @@ import torch
 import potluck
 from potluck.core.requests import Job
 from potluck.flower.engine import Rules, TooFewError
-from potluck.flower.gateway import Gateway
 from potluck.flower.protocol import Message
 from potluck.flower.public_data import to_payload
 from potluck.methods import MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
@@ -395,63 +394,3 @@ def test_the_run_folder_is_that_of_a_simulation(tmp_path):
     assert settings["participants"] == [{"name": f"p{i}", "weight": 1.0} for i in range(3)]
     lines = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
     assert lines == history.rows()
-
-
-def keyed(tmp_path, keys, known):
-    """Nodes with these keys, at a server that knows those."""
-    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
-    nodes = [
-        SimpleNamespace(node_id=node, last_activated_at="first", public_key=key)
-        for node, key in zip(grid.clients, keys, strict=True)
-    ]
-    grid.get_nodes = lambda: nodes
-    reported = []
-    gateway = Gateway(grid, list(known), invitation(FedAvg()), keys=known, report=reported.append)
-    gateway.wait_until(lambda: len(gateway.connections) == 3, 0.2)
-    return gateway, grid, reported
-
-
-def test_a_name_belongs_to_a_key(tmp_path):
-    gateway, _, reported = keyed(tmp_path, [b"0", b"2", b"1"], {"p0": b"0", "p1": b"1", "p2": b"2"})
-    assert set(gateway.connections) == {"p0"}
-    assert "p2 sent what cannot be read: it calls itself 'p1'" in reported
-
-
-def test_a_node_with_an_unknown_key_is_not_asked_for_anything(tmp_path):
-    gateway, grid, reported = keyed(tmp_path, [b"0", b"1", b"new"], {"p0": b"0", "p1": b"1", "p2": b"2"})
-    assert set(gateway.connections) == {"p0", "p1"}
-    assert all(node != 102 for node, _ in grid.pushed)
-    assert any("has a key that no participant in the file has" in line for line in reported)
-
-
-def test_without_keys_nobody_takes_a_name_that_is_taken(tmp_path):
-    own = people(FedAvg())
-    grid = FakeGrid([client_of(own[0], tmp_path), client_of(people(FedAvg())[0], tmp_path / "other")])
-    reported = []
-    gateway = Gateway(grid, ["p0"], invitation(FedAvg()), report=reported.append)
-    gateway.wait_until(lambda: False, 0.2)
-    assert gateway.connections["p0"].node == 100
-    assert any("another node does so too" in line for line in reported)
-
-
-def test_a_node_that_came_back_too_soon_is_let_in_when_the_old_one_is_gone(tmp_path):
-    """Killed and started again without a key it has another number, and the old node is believed to be there still."""
-    own = people(FedAvg())
-    grid = FakeGrid(
-        [client_of(own[0], tmp_path), client_of(people(FedAvg())[0], tmp_path), client_of(own[1], tmp_path)]
-    )
-    del grid.since[101]
-    reported = []
-    gateway = Gateway(grid, ["p0", "p1"], invitation(FedAvg()), report=reported.append)
-    gateway.wait_until(lambda: len(gateway.connections) == 2, 5)
-    grid.since[101] = "again"
-    gateway.wait_until(lambda: False, 0.1)
-    assert gateway.connections["p0"].node == 100
-    assert [head["kind"] for node, head in grid.pushed if node == 101] == ["invitation"]  # it is not asked all the time
-    del grid.since[102]  # that another one goes makes no difference
-    gateway.wait_until(lambda: False, 0.1)
-    assert gateway.connections["p0"].node == 100
-    del grid.since[100]
-    gateway.wait_until(lambda: gateway.connections["p0"].node == 101, 5)
-    assert gateway.is_connected("p0")
-    assert reported[-1] == "p0 is back"

@@ -1,4 +1,4 @@
-"""Flower's programs: who ends with whom."""
+"""Flower's programs: who ends with whom, and what its command says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from potluck.core.errors import PotluckError
-from potluck.flower import superlink
-from potluck.flower.config import FederationFile
-from potluck.flower.progress import ProgressLog
+from potluck.flower import processes
+from potluck.flower.processes import OTHER_APPS, environment, only_our_app
 
 FOLLOWER = """
 import sys, time
@@ -36,41 +35,55 @@ def test_a_process_ends_with_the_one_it_needs():
             process.wait(10)
 
 
+def test_the_programs_of_a_node_refuse_everything_else(tmp_path):
+    folder = only_our_app(tmp_path)
+    for name in OTHER_APPS:
+        done = subprocess.run([folder / name, "--token", "x"], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 1
+        assert "nobody here agreed" in done.stderr
+
+
+def test_telemetry_and_updates_are_off(tmp_path):
+    settings = environment(tmp_path)
+    assert settings["FLWR_TELEMETRY_ENABLED"] == "0"
+    assert settings["FLWR_DISABLE_UPDATE_CHECK"] == "1"
+    assert settings["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
+
+
 @pytest.fixture
-def followed(tmp_path, monkeypatch):
-    """A SuperLink whose run goes on until Flower says otherwise."""
-    monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
-    file = FederationFile(rounds=1, method="FedAvg", participants=[{"name": "p0"}])
-    return superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
+def command(tmp_path, monkeypatch):
+    """Has Flower's command be a script that prints what it is told to, and ends as it is told to."""
+
+    def is_replaced(printed, code=0, complaint=""):
+        script = tmp_path / "flwr"
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\necho \"$@\" >{tmp_path / 'given'}\n")
+        with script.open("a") as file:
+            file.write(f"echo '{complaint}' >&2\nexit {code}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(processes.sys, "executable", str(tmp_path / "python"))
+
+    return is_replaced
 
 
-def says(monkeypatch, *statuses):
-    """What Flower says of the run, one after the other; an error is raised."""
-    left = list(statuses)
-
-    def flwr(environment, *arguments):
-        assert arguments[0] == "list"
-        status = left.pop(0)
-        if isinstance(status, Exception):
-            raise status
-        return {"success": True, "runs": [{"status": status() if callable(status) else status}]}
-
-    monkeypatch.setattr(superlink, "flwr", flwr)
-    return left
+def test_what_flowers_command_prints_is_read(command, tmp_path):
+    command('Some words first.\n{"success": true, "run-id": 7}')
+    assert processes.flwr({}, "run", "app", "here")["run-id"] == 7
+    assert (tmp_path / "given").read_text() == "run app here --format json\n"
 
 
-def test_a_run_whose_process_ended_alone_is_not_waited_for(followed, monkeypatch):
-    busy = [PotluckError("busy"), subprocess.TimeoutExpired("flwr", 120)]
-    left = says(monkeypatch, "running", *busy, "finished:failed")
-    assert "go on with --resume" in followed.follow(print)
-    assert left == []
-
-
-@pytest.mark.parametrize("error", ["", "too few"])
-def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followed, tmp_path, monkeypatch):
-    def finish():
-        ProgressLog(tmp_path / "run" / "flower" / "progress.log").finish(error)
-        return "finished:completed"
-
-    says(monkeypatch, "running", finish)
-    assert followed.follow(print) == error
+@pytest.mark.parametrize(
+    ("printed", "code", "reason"),
+    [
+        ('{"success": false, "error-message": "no such run"}', 0, "no such run"),
+        ('{"success": false, "error-message": "no such run"}', 1, "no such run"),
+        ('{"success": true}', 1, r'"success": true'),
+        ('{"run-id": 7}', 0, r'"run-id": 7'),
+        ("no JSON at all", 0, "no JSON at all"),
+        ('{"success": tru', 0, r'"success": tru'),
+        ("", 2, "it broke"),
+    ],
+)
+def test_a_command_of_flowers_that_fails_is_an_error(printed, code, reason, command):
+    command(printed, code, "it broke")
+    with pytest.raises(PotluckError, match=rf"`flwr stop 7` failed: .*{reason}"):
+        processes.flwr({}, "stop", "7", "superlink")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from potluck.core.registry import USER_MODULES
+from potluck.recipes import Recipe, read
 
 SMALL = """\
 rounds = 2
@@ -117,3 +119,9 @@ def here(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+def read_text(folder: Path, text: str, *changes: str, **settings: Any) -> Recipe:
+    """What a run file with this text says, beside the module; perhaps changed as by a command."""
+    (folder / "mine.py").write_text(MODULE)
+    return read(write(folder, text), changes, settings)

@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 
 import potluck
-from potluck.core.errors import DataError, ModelError, RequirementsError, SettingsError
+from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.recipes import Recipe, read
-from tests.recipes.files import MODULE, NETS, SMALL, write
+from tests.recipes.files import NETS, SMALL, read_text
 from tests.tables import agree
-
-
-def read_text(folder, text, *changes, **settings):
-    (folder / "mine.py").write_text(MODULE)
-    return read(write(folder, text), changes, settings)
 
 
 def test_the_same_file_and_seed_give_the_same_history(here):
@@ -56,54 +51,6 @@ def test_a_plan_is_the_recipes_with_the_participants_own_on_top(here):
     assert people["tree"].plan == potluck.Plan(optimizer="sgd", lr=0.01, batch_size=16, epochs=1)
 
 
-def test_a_partition_gives_label_spaces(here):
-    changes = ('data.partition={name="by-classes", classes=2}',)
-    people = read_text(here, SMALL, *changes).federation().participants.values()
-    assert [len(person.labels) for person in people] == [2, 2, 2]
-    assert {label for person in people for label in person.labels} == {0, 1, 2}
-
-
-def test_labels_may_be_set(here):
-    people = read_text(here, SMALL, "participants.tree.labels=[0, 1, 2, 7]").federation().participants
-    assert people["tree"].labels == (0, 1, 2, 7)
-    assert people["net1"].labels == (0, 1, 2)
-
-
-def test_every_row_is_held_once_and_public_rows_by_nobody(here):
-    builder = read_text(here, SMALL).builder()
-    held = [tuple(row) for (x, _), _ in builder.shares for row in x.tolist()] + [
-        tuple(r) for r in builder.public.tolist()
-    ]
-    assert len(held) == len(set(held)) == 150
-    assert len(builder.public) == 40
-
-
-@pytest.mark.parametrize(
-    ("public", "rows", "labelled"),
-    [
-        ("{take = 40}", 40, False),
-        ("{take = 0.2, labelled = true}", 30, True),
-        ("{generate = 25}", 25, False),
-        ('{source = {name = "generated", features = 6, samples = 80}}', 60, False),
-        ('{source = {name = "generated", features = 6, samples = 80}, count = 7}', 7, False),
-        ('{source = "mine:source", count = 9, labelled = true}', 9, True),
-        ('{source = {name = "mine:source", rows = 40}, labelled = true}', 30, True),
-    ],
-)
-def test_public_data_in_every_way(here, public, rows, labelled):
-    federation = read_text(here, SMALL, f"data.public={public}").federation()
-    assert federation.server.public_size == rows
-    assert federation.server.public.labelled == labelled
-    assert not any(row["refused"] for row in federation.run(1).rows())
-
-
-def test_no_public_data(here):
-    text = SMALL.replace("[data.public]\ntake = 40\n", "")
-    with pytest.raises(RequirementsError, match=r"CoFED does not fit this federation:\n- .*; add `public`"):
-        read_text(here, text).federation()
-    assert read_text(here, text, "method=Local").federation().server.public is None
-
-
 def test_own_data_test_model_and_method(here):
     changes = (
         "method=mine:Alone",
@@ -120,13 +67,6 @@ def test_own_data_test_model_and_method(here):
     assert len(tree.data) == 110
     assert federation.method.often == 2
     assert len(federation.run(1)) == 3
-
-
-def test_own_source_and_partition(here):
-    builder = read_text(
-        here, SMALL, "data.source={name='mine:source', rows=80}", "data.partition=mine:halves"
-    ).builder()
-    assert [len(y) for (_, y), _ in builder.shares] == [7, 7, 6]
 
 
 def test_digits_are_shared_unless_the_file_says_otherwise(here):

@@ -1,0 +1,47 @@
+"""`potluck join`: what it asks the owner and refuses. Federations are in tests/integration/flower."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from potluck.cli.console import messages
+from potluck.cli.join import owner
+from potluck.flower.consent import Consent
+from potluck.methods import CoFED, FedAvg
+from tests.cli.commands import potluck
+from tests.flower.fakes import invitation
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def test_join_wants_an_address(tmp_path):
+    things = "tests.flower.things"
+    (tmp_path / "a.toml").write_text(f'name = "a"\nmodel = "mlp"\ndata = {{ name = "{things}:data", seed = 0 }}\n')
+    assert "expected HOST:PORT" in potluck("join", "a.toml", "--server", "somewhere", fails=2).output
+
+
+def test_nobody_agrees_where_nobody_can_be_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    consent = Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)
+    refused = consent(invitation(CoFED()), CoFED)
+    assert refused is not None
+    assert "nobody is there to be asked" in refused
+    assert "for each public sample the label" in capsys.readouterr().err
+
+
+def test_the_owner_is_asked_and_the_answer_remembered(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: asked.append(1) or len(asked) > 1)
+    consent = Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)
+    assert consent(invitation(CoFED()), CoFED) == "its owner did not agree"
+    assert consent(invitation(CoFED()), CoFED) is None
+    assert (
+        Consent(tmp_path / "consent.json", owner(messages(), yes=False), own_public=False)(invitation(CoFED()), CoFED)
+        is None
+    )
+    assert len(asked) == 2
+    consent(invitation(FedAvg()), FedAvg)  # other terms
+    assert len(asked) == 3

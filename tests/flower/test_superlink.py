@@ -1,0 +1,52 @@
+"""How the command that serves follows a run that Flower carries out."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from potluck.core.errors import PotluckError
+from potluck.flower import superlink
+from potluck.flower.config import FederationFile
+from potluck.flower.progress import ProgressLog
+
+
+@pytest.fixture
+def followed(tmp_path, monkeypatch):
+    """A SuperLink whose run goes on until Flower says otherwise."""
+    monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
+    file = FederationFile(rounds=1, method="FedAvg", participants=[{"name": "p0"}])
+    return superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
+
+
+def says(monkeypatch, *statuses):
+    """What Flower says of the run, one after the other; an error is raised."""
+    left = list(statuses)
+
+    def flwr(environment, *arguments):
+        assert arguments[0] == "list"
+        status = left.pop(0)
+        if isinstance(status, Exception):
+            raise status
+        return {"success": True, "runs": [{"status": status() if callable(status) else status}]}
+
+    monkeypatch.setattr(superlink, "flwr", flwr)
+    return left
+
+
+def test_a_run_whose_process_ended_alone_is_not_waited_for(followed, monkeypatch):
+    busy = [PotluckError("busy"), subprocess.TimeoutExpired("flwr", 120)]
+    left = says(monkeypatch, "running", *busy, "finished:failed")
+    assert "go on with --resume" in followed.follow(print)
+    assert left == []
+
+
+@pytest.mark.parametrize("error", ["", "too few"])
+def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followed, tmp_path, monkeypatch):
+    def finish():
+        ProgressLog(tmp_path / "run" / "flower" / "progress.log").finish(error)
+        return "finished:completed"
+
+    says(monkeypatch, "running", finish)
+    assert followed.follow(print) == error
