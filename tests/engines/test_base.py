@@ -1,0 +1,181 @@
+"""What all engines share: a session's seeds and mistakes, who runs together, what a run that goes on takes up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from potluck.core.payload import Payload
+from potluck.core.plan import Plan
+from potluck.core.randomness import derive
+from potluck.core.requests import Exchange, Fit, Job, Predict
+from potluck.core.samples import Samples
+from potluck.engines import Serial, base
+from potluck.engines.base import Done, Session, timed_alone
+from potluck.learners.network import Network
+
+CPU = torch.device("cpu")
+
+
+class Someone:
+    """A party with a model that puts out what it gets."""
+
+    def __init__(self, name="ann", working_bytes=1):
+        self.name, self.seed, self.round, self.working_bytes = name, 7, 2, working_bytes
+        self.samples = Samples({"x": torch.eye(3), "y": torch.arange(3)})
+
+    def learner_for(self, asked):
+        return asked or Network(torch.nn.Identity())
+
+    def samples_for(self, asked):
+        return asked or self.samples
+
+    def plan_for(self, asked):
+        return asked or Plan()
+
+
+def sending(me):
+    """A half that says what it got, twice."""
+    first = yield Exchange("tell", Payload(facts={"name": me.name}))
+    second = yield Exchange("tell", Payload(facts={"heard": first.facts}))
+    return {"heard": second.facts["count"]}
+
+
+class Noted:
+    """Storage that notes who is in memory."""
+
+    def __init__(self):
+        self.seen = []
+
+    def pin(self, parties):
+        self.seen.append([party.name for party in parties])
+
+    def evict(self, parties):
+        self.seen.append(len(list(parties)))
+
+
+def test_a_jobs_seed_is_of_the_party_the_round_the_phase_and_the_number_of_the_request():
+    def half():
+        yield Predict(someone.samples)
+        yield Exchange("tell", Payload())
+        yield Fit()
+
+    someone = Someone()
+    session = Session(someone, half(), "round", keep_optimizer=True)
+    first, exchange, third = (session.advance(None) for _ in range(3))
+    assert first.seed == derive(7, "ann", 2, "round", 1)
+    assert isinstance(exchange, Exchange)
+    assert third.seed == derive(7, "ann", 2, "round", 3), "the exchange is counted, too"
+    assert (first.keep_optimizer, third.keep_optimizer) == (False, True), "only what writes remembers"
+    assert session.advance(None) == Done(None)
+
+
+def test_a_half_that_is_no_generator_and_a_request_that_is_none_are_named():
+    with pytest.raises(TypeError, match="round is no generator: it must yield its requests"):
+        Session(Someone(), None, "round", keep_optimizer=False)
+    session = Session(Someone(), iter_of("Fit"), "round", keep_optimizer=False)
+    with pytest.raises(TypeError, match=r"round at ann yielded 'Fit'; expected a request, such as Fit\(\)"):
+        session.advance(None)
+
+
+def iter_of(request):
+    yield request
+
+
+@pytest.mark.parametrize(("most", "groups"), [(None, [["a", "b", "c"]]), (2, [["a", "b"], ["c"]])])
+def test_parties_run_in_groups_that_stay_as_they_began(most, groups):
+    engine = base_engine()
+    engine.max_concurrent, engine.storage = most, Noted()
+    people = [Someone(name) for name in "abc"]
+    arrivals = list(engine.start("round", people, sending, keep_optimizer=False))
+    assert [arrival.sender for arrival in arrivals] == ["a", "b", "c"]
+    assert engine.storage.seen[::2] == groups
+    engine.dismiss("b")
+    engine.storage.seen.clear()
+    second = list(engine.resume({name: Payload(facts={"count": 1}) for name in "ac"}))
+    assert [arrival.exchange.payload.facts for arrival in second] == [{"heard": {"count": 1}}] * 2
+    assert engine.storage.seen[::2] == [[name for name in group if name != "b"] for group in groups]
+    ended = list(engine.resume({name: Payload(facts={"count": 5}) for name in "ac"}))
+    assert [(arrival.sender, arrival.exchange, arrival.notes) for arrival in ended] == [
+        ("a", None, {"heard": 5}),
+        ("c", None, {"heard": 5}),
+    ]
+
+
+class Together(Serial):
+    """As the serial engine, with as many together as there is memory for."""
+
+    together = None
+
+
+def base_engine():
+    return Together(CPU)
+
+
+def test_memory_decides_how_many_run_together_and_is_asked_once(monkeypatch):
+    monkeypatch.setattr(base, "total_memory", lambda device: 1000)
+    monkeypatch.setattr(base, "free_memory", lambda device: 300)
+    engine = base_engine()
+    people = [Someone(name, working_bytes) for name, working_bytes in [("a", 70), ("b", 20)]]
+    list(engine.start("round", people, sending, keep_optimizer=False))
+    assert engine._together == 2, "half of 300 bytes, 70 for each"
+    monkeypatch.setattr(base, "free_memory", lambda device: 10)
+    list(engine.start("round", people, sending, keep_optimizer=False))
+    assert engine._together == 2
+    other = base_engine()
+    other.restore(engine.snapshot())
+    list(other.start("round", people, sending, keep_optimizer=False))
+    assert other._together == 2, "a run that goes on counts on the same"
+    monkeypatch.setattr(base, "free_memory", lambda device: 999)
+    large = base_engine()
+    list(large.start("round", people, sending, keep_optimizer=False))
+    assert large._together == 3, "half of half of all there is, 70 for each: 250 // 70"
+
+
+def test_a_change_of_the_engine_is_said_once_and_its_own_return_is_not(caplog):
+    kept = base_engine().snapshot()
+    base_engine().restore(kept)
+    assert not caplog.text
+    other = Serial(CPU)
+    for _ in range(2):
+        other.restore(kept)
+    [incident] = other.incidents
+    assert "goes on with engine serial" in incident
+    assert "up to here it was engine together" in incident
+    assert caplog.text.count("goes on with") == 1
+
+
+def test_a_fresh_engine_knows_nothing_of_a_federation():
+    used = base_engine()
+    used.max_concurrent, used.storage = 3, Noted()
+    used.profile()
+    used.restore({"engine": {"name": "another"}, "memory": 5})
+    fresh = used.fresh()
+    assert (fresh.device, fresh.precision) == (used.device, used.precision)
+    assert (fresh.max_concurrent, fresh.storage, fresh.profiler, fresh.incidents) == (None, None, None, [])
+    assert fresh.snapshot()["memory"] is None
+    assert used.max_concurrent == 3
+
+
+def test_an_error_says_at_whom_it_happened():
+    def broken(device):
+        raise ValueError("no")
+
+    job = SimpleNamespace(owner="ann", round=4, work=Fit(), answer=broken)
+    with pytest.raises(ValueError, match="no") as raised:
+        timed_alone(job, CPU)
+    assert raised.value.__notes__ == ["This happened at ann, in round 4, on Fit."]
+
+
+def test_profiling_tells_kinds_of_work_from_each_other_and_keeps_the_order_of_the_answers():
+    someone, engine = Someone(), base_engine()
+    engine.profile()
+    reading = Predict(someone.samples, logits=True)
+    doubled = Predict(Samples({"x": 2 * torch.eye(3)}), logits=True)
+    jobs = [Job("ann", work, Network(torch.nn.Identity()), work.on, Plan(), 1, 1) for work in (reading, doubled)]
+    answers = [answer for answer, _ in engine._timed_by_phase(jobs)]
+    torch.testing.assert_close(answers, [torch.eye(3), 2 * torch.eye(3)])
+    assert engine.profiler.seconds["predict"] > 0
+    assert "train" not in {phase for phase, seconds in engine.profiler.seconds.items() if seconds}
