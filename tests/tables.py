@@ -88,3 +88,10 @@ def weights_agree(ours: Iterable[potluck.Participant], theirs: Iterable[potluck.
     for mine, other in zip(ours, theirs, strict=True):
         for (name, entry), (_, same) in zip(mine.weights().items(), other.weights().items(), strict=True):
             torch.testing.assert_close(entry, same, rtol=tolerance, atol=tolerance, msg=name)
+
+
+def row(round: int, participant: str, accuracy: float | None, up: int = 0, down: int = 0, **more: Any) -> Row:
+    """A row of a history."""
+    loss = None if accuracy is None else 1 - accuracy
+    sent = {"bytes_up": up, "bytes_down": down, "seconds": 0.25}
+    return {"round": round, "participant": participant, "accuracy": accuracy, "loss": loss, **sent, **more}

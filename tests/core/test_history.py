@@ -6,14 +6,9 @@ import sys
 
 import pytest
 
-from potluck import DataError, History, PotluckError, SettingsError
+from potluck import DataError, History, PotluckError
 from potluck.core.history import readable_bytes
-
-
-def row(round, participant, accuracy, up=0, down=0, **more):
-    loss = None if accuracy is None else 1 - accuracy
-    sent = {"bytes_up": up, "bytes_down": down, "seconds": 0.25}
-    return {"round": round, "participant": participant, "accuracy": accuracy, "loss": loss, **sent, **more}
+from tests.tables import row
 
 
 @pytest.fixture
@@ -270,28 +265,6 @@ def test_without_pandas_it_is_said_how_to_get_it(sparse, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(PotluckError, match=r"A data frame needs pandas: pip install '\.\[pandas\]'"):
         sparse.to_pandas()
-
-
-@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_a_metric_is_drawn(kind, sparse, tmp_path):
-    figure = sparse.plot(tmp_path / "new" / f"picture.{kind}", metric="loss")
-    assert (tmp_path / "new" / f"picture.{kind}").stat().st_size > 1000
-    (axes,) = figure.axes
-    (line,) = axes.lines
-    assert line.get_xdata().tolist() == [1, 2, 3]
-    assert line.get_ydata().tolist() == [0.5, (0.5 + 0.75) / 3, 0.375]
-    (band,) = axes.collections
-    assert sorted({y for _, y in band.get_paths()[0].vertices.tolist()}) == [0.0, 0.25, 0.75]
-    assert axes.get_ylabel() == "loss"
-
-
-def test_a_picture_of_nothing_is_refused(sparse, tmp_path):
-    with pytest.raises(DataError, match=r"no 'acuracy' to draw\. Did you mean 'accuracy'"):
-        sparse.plot(metric="acuracy")
-    with pytest.raises(DataError, match="no 'accuracy' to draw"):
-        History().plot()
-    with pytest.raises(SettingsError, match=r"'x\.doc'; expected a name that ends in \.pdf, \.png, \.svg"):
-        sparse.plot(tmp_path / "x.doc")
 
 
 def cells(table, name):

@@ -13,9 +13,8 @@ from potluck.federation.fingerprint import fingerprint
 from potluck.methods import Local
 from potluck.runs import CheckpointError, RunFolder
 from potluck.runs.history_file import HistoryFile
-from tests.core.test_history import row
 from tests.integration.test_resume import table
-from tests.tables import agree
+from tests.tables import agree, row
 
 NAMES = ("bank", "clinic", "shop")
 

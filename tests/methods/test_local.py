@@ -1,0 +1,31 @@
+"""Local: everybody trains as alone, and nothing travels."""
+
+from __future__ import annotations
+
+import pytest
+
+import potluck
+from potluck.methods import Local
+from tests.tables import PLAN, agree, made_data, mlp, participants, weights_agree
+
+
+@pytest.mark.parametrize("engine", ["serial", "batched"])
+def test_nobody_notices_the_others(engine):
+    def run(people):
+        return potluck.Federation(people, Local(), test=made_data(9, 50), seed=2, engine=engine).run(2).rows()
+
+    everybody, some = (participants([mlp(i) for i in range(3)]) for _ in range(2))
+    together, alone = run(everybody), run([some[1]])
+    agree([row for row in together if row["participant"] == "p1"], alone, 1e-10)
+    weights_agree([everybody[1]], [some[1]], 1e-10)
+
+
+def test_nothing_travels():
+    federation = potluck.Federation(participants([mlp(0), mlp(1)]), Local(), seed=2, engine="serial")
+    assert {(row["bytes_up"], row["bytes_down"]) for row in federation.run(2).rows()} == {(0, 0)}
+    assert list(Local.exchanges()) == []
+
+
+def test_what_cannot_show_its_layers_fits_too():
+    svm = potluck.Participant("svm", "sklearn.svm:SVC", made_data(20, 3), plan=PLAN)
+    potluck.Federation([svm, *participants([mlp(0)])], Local()).run(1)
