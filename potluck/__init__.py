@@ -21,6 +21,8 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
+from potluck.federation.availability import Availability
+from potluck.federation.clock import Device, VirtualClock
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method, Needs, exchange
 from potluck.federation.participant import Participant
@@ -32,8 +34,10 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
 
 __all__ = [
+    "Availability",
     "Channel",
     "DataError",
+    "Device",
     "Exchange",
     "Federation",
     "Fit",
@@ -57,6 +61,7 @@ __all__ = [
     "SettingsError",
     "Tap",
     "TensorSpec",
+    "VirtualClock",
     "choose_plan",
     "data",
     "exchange",

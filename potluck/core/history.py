@@ -29,7 +29,14 @@ Row = dict[str, Any]
 FILE = "history.jsonl"
 """The file of a run folder that holds its history, a line of JSON for each row."""
 
-IDLE: Row = {"bytes_up": 0, "bytes_down": 0, "seconds": 0.0, "took_part": False, "refused": None}
+IDLE: Row = {
+    "bytes_up": 0,
+    "bytes_down": 0,
+    "seconds": 0.0,
+    "simulated_seconds": 0.0,
+    "took_part": False,
+    "refused": None,
+}
 """What holds for a round in which nothing happened to a participant."""
 
 _MEASURED = ("accuracy", "loss", "macro_f1")
@@ -194,6 +201,18 @@ class History:
     def seconds(self) -> float:
         """What all have worked so far."""
         return float(self._rows.total("seconds"))
+
+    def simulated_seconds(self) -> Iterator[tuple[int, float]]:
+        """Round by round, how late it is by the virtual clock: a round takes as long as for its slowest.
+
+        Nothing where the federation has no such clock.
+        """
+        so_far = 0.0
+        for number, rows in self._rounds.items():
+            found = [self._rows.value(index, "simulated_seconds") for index in rows]
+            if any(value is not None for value in found):
+                so_far += max(value for value in found if value is not None)
+                yield number, so_far
 
     def bytes(self, participant: str | None = None) -> tuple[int, int]:
         """Bytes sent up and down so far, by one participant or all of them."""

@@ -17,7 +17,7 @@ from potluck.core.party import Party
 from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
 from potluck.core.randomness import derive
-from potluck.core.requests import Exchange, Job, Predict, Request
+from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
@@ -56,6 +56,7 @@ class Arrival:
         exchange: the exchange it has come to.
         notes: what its half returned for the history, at the end.
         seconds: how long it has worked so far.
+        steps: how many optimizer steps it has taken so far.
         failed: why its half ended early, as when it did not answer in time.
         received: bytes that were sent to it besides the server's replies, as public data are.
     """
@@ -64,6 +65,7 @@ class Arrival:
     exchange: Exchange | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    steps: int = 0
     failed: str | None = None
     received: int = 0
 
@@ -85,13 +87,15 @@ class Session:
     def __init__(self, party: Party, half: Generator[Request, Any, Any], phase: str, keep_optimizer: bool) -> None:
         if not isinstance(half, Generator):
             raise TypeError(f"{phase} is no generator: it must yield its requests.")
-        self.party, self.seconds = party, 0.0
+        self.party, self.seconds, self.steps = party, 0.0, 0
         self._half, self._phase, self._keep_optimizer = half, phase, keep_optimizer
         self._asked = 0
 
     def advance(self, answer: Any) -> Job | Exchange | Done:
         """Gives the party its answer (None at first) and returns what it asks for next."""
         party = self.party
+        if isinstance(answer, Fitted):
+            self.steps += answer.steps
         try:
             request = self._half.send(answer)
         except StopIteration as stop:
@@ -291,9 +295,9 @@ class Engine(ABC):
                     jobs[name] = step
                 elif isinstance(step, Done):
                     del self._sessions[name]
-                    yield Arrival(name, None, step.value or {}, session.seconds)
+                    yield Arrival(name, None, step.value or {}, session.seconds, session.steps)
                 else:
-                    yield Arrival(name, step, seconds=session.seconds)
+                    yield Arrival(name, step, seconds=session.seconds, steps=session.steps)
             found = {}
             for name, (answer, seconds) in zip(jobs, self._timed_by_phase(list(jobs.values())), strict=True):
                 self._sessions[name].seconds += seconds

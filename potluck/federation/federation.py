@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError, nearest
@@ -17,15 +15,17 @@ from potluck.core.history import History, Row
 from potluck.core.labels import union
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
-from potluck.core.randomness import generator
 from potluck.core.samples import Samples, SharedData, as_pair
 from potluck.core.tasks import Metrics
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published
+from potluck.federation.availability import Availability, as_availability
+from potluck.federation.clock import VirtualClock
 from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
+from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop, ParticipantTally, Phase
 from potluck.federation.server import Server
 from potluck.federation.storage import DiskStorage
@@ -54,7 +54,11 @@ class Federation:
             which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
         device: a torch device, or "auto" (the default) for a GPU if there is one.
         precision: what networks compute in: "torch" (the default, PyTorch's own choice), "float32" or "bfloat16".
-        participation: the share of participants that take part in a round; by default 1, for all.
+        participation: who takes part in a round: a share of the participants (a float up to 1.0, the default, for
+            all), how many (an int), or a function (round, names, generator) → names.
+        availability: drop-outs to simulate: the probability with which each participant is there in a round, or an
+            ``Availability``; by default None, for nobody ever being away.
+        clock: the speeds of the participants' devices, for simulated time beside the measured; by default None.
         keep_optimizer: whether optimizers remember across trainings; by default as the method says.
         max_concurrent: how many participants run together; by default as many as there is room for.
         storage: where participants are while others run: in "memory" (the default), or on "disk", in a temporary
@@ -73,7 +77,9 @@ class Federation:
         engine: str | Engine = "auto",
         device: str = "auto",
         precision: str = "torch",
-        participation: float = 1.0,
+        participation: Participation = 1.0,
+        availability: float | Availability | None = None,
+        clock: VirtualClock | None = None,
         keep_optimizer: bool | None = None,
         max_concurrent: int | None = None,
         storage: str = "memory",
@@ -81,8 +87,9 @@ class Federation:
     ) -> None:
         if not isinstance(method, Method):
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
-        if not 0 < participation <= 1:
-            raise SettingsError(f"participation is {participation!r}; expected a share above 0, up to 1.")
+        check_participation(participation)
+        if clock is not None and not isinstance(clock, VirtualClock):
+            raise SettingsError(f'clock is {clock!r}; expected a VirtualClock, e.g. VirtualClock(devices="phone").')
         if max_concurrent is not None and (
             isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1
         ):
@@ -94,6 +101,7 @@ class Federation:
         self.method = method
         self.seed = seed
         self.participation = participation
+        self.availability, self.clock = as_availability(availability), clock
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
         self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
         self.storage = DiskStorage(self.engine.timing, max_concurrent) if storage == "disk" else None
@@ -113,7 +121,10 @@ class Federation:
             {name: p.weight for name, p in self.participants.items()},
             self._server_public(shown),
         )
-        self._exchanges = ExchangeLoop(method, self.server, self.engine, self.channel)
+        for names in (self.availability, self.clock):
+            if names is not None:
+                names.check_names(self.participants)
+        self._exchanges = ExchangeLoop(method, self.server, self.engine, self.channel, clock)
 
     def _admitted(
         self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
@@ -223,7 +234,7 @@ class Federation:
         if found is None:
             folder.append(self.history.recorded())
         else:
-            check_resumable(self.participants.values(), self.method, self.keep_optimizer)
+            check_resumable(self.participants.values(), self.method, self.keep_optimizer, self.participation)
             snapshot, history = found
             self.restore(snapshot)
             self.history = history
@@ -272,31 +283,35 @@ class Federation:
         for participant in self.participants.values():
             participant.round = number
         chosen = self._chosen(number)
-        tallies = self._play("round", chosen)
+        presence = {name: self.availability.of(name, number, self.seed) for name in chosen} if self.availability else {}
+        there = [name for name in chosen if presence.get(name) != "away"]
+        leaving = {name for name in there if presence.get(name) == "leaves"}
+        tallies = self._play("round", there, leaving)
+        tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
             metrics = self.engine.evaluate(self.participants, self.test_of)
-        self.history.add(self._rows(number, chosen, tallies, metrics))
+        self.history.add(self._rows(number, there, tallies, metrics))
 
-    def _play(self, phase: Phase, names: list[str]) -> dict[str, ParticipantTally]:
-        """Runs one phase at the named participants."""
+    def _play(self, phase: Phase, names: list[str], leaving: Collection[str] = ()) -> dict[str, ParticipantTally]:
+        """Runs one phase at the named participants, some of whom are leaving in its course."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        return self._exchanges.play(phase, parties, self.keep_optimizer)
+        return self._exchanges.play(phase, parties, self.keep_optimizer, leaving)
 
     def _rows(
-        self, number: int, chosen: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]
+        self, number: int, there: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]
     ) -> Iterator[Row]:
         """What goes into the history: of those who took part or joined, and of those whose metrics changed.
 
         What joining took is counted in the round after it. A round in which nothing happened to anybody has one row
         all the same, which says that it was played.
         """
-        nothing, took_part = ParticipantTally(), set(chosen)
+        nothing, took_part = ParticipantTally(), set(there)
         joined = {name: tally for name, tally in (self._joined or {}).items() if tally.since == number}
         news = [
             name
             for name in self.participants
-            if name in took_part or name in joined or not self.history.says(name, metrics[name])
+            if name in tallies or name in joined or not self.history.says(name, metrics[name])
         ]
         for name in news or list(self.participants)[:1]:
             joining, tally = joined.get(name, nothing), tallies.get(name, nothing)
@@ -307,6 +322,7 @@ class Federation:
                 "bytes_up": tally.bytes_up + joining.bytes_up,
                 "bytes_down": tally.bytes_down + joining.bytes_down,
                 "seconds": tally.seconds + joining.seconds,
+                **self._simulated(tally, joining),
                 "took_part": name in took_part,
                 "refused": tally.refused or joining.refused,
             }
@@ -317,14 +333,17 @@ class Federation:
                 )
             yield {**row, **notes}
 
+    def _simulated(self, *tallies: ParticipantTally) -> Row:
+        """What a row says of the virtual clock, where there is one."""
+        if self.clock is None:
+            return {}
+        return {"simulated_seconds": sum(tally.simulated_seconds or 0.0 for tally in tallies)}
+
     def _chosen(self, number: int) -> list[str]:
         """Who takes part in a round: drawn from seed and round alone, among those whose joining succeeded."""
         able = sorted(name for name, tally in (self._joined or {}).items() if tally.refused is None)
-        if self.participation == 1.0 or not able:
-            return able
-        count = max(1, round(self.participation * len(able)))
-        order = torch.randperm(len(able), generator=generator(self.seed, "participation", number))
-        return sorted(able[index] for index in order[:count].tolist())
+        everybody = isinstance(self.participation, float) and self.participation == 1.0
+        return able if everybody else choose(self.participation, number, able, self.seed)
 
     def _server_public(self, shown: SharedData | None) -> Samples | None:
         return None if shown is None else shown.whole(union(p.labels for p in self.participants.values()))

@@ -18,6 +18,7 @@ from potluck.core.settings import Settings
 from potluck.core.stable_names import readable_name, stable_name
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.federation.participation import Participation
 from potluck.learners.network import Network
 from potluck.runs.checkpoint import CheckpointError, Fingerprint
 
@@ -36,7 +37,8 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
         "device": str(federation.engine.device),
         "precision": federation.engine.precision,
         "decisions": federation.engine.decisions(),
-        "participation": federation.participation,
+        "participation": _participation(federation.participation),
+        **{name: _plain(part) for name, part in _simulation(federation).items()},
         "keep_optimizer": federation.keep_optimizer,
         "public_samples": federation.server.public_size,
         "participants": [_participant(p) for p in federation.participants.values()],
@@ -50,7 +52,7 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
 def fingerprint(federation: Federation) -> Fingerprint:
     """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
     settings = settings_as_run(federation)
-    names = ("method", "seed", "precision", "participation", "keep_optimizer", "participants")
+    names = ["method", "seed", "precision", "participation", "keep_optimizer", "participants", *_simulation(federation)]
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
     found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
     found["test data"] = _samples(
@@ -71,12 +73,17 @@ def participant_fingerprint(participant: Participant, method: Method, keep_optim
     return {**found, "data": _samples([participant.data])}
 
 
-def check_resumable(participants: Iterable[Participant], method: Method, keep_optimizer: bool) -> None:
+def check_resumable(
+    participants: Iterable[Participant], method: Method, keep_optimizer: bool, participation: Participation = 1.0
+) -> None:
     """Raises CheckpointError where a resumed run could not tell whether a setting is still the same.
 
-    That is so for the method's settings, and for optimizers that remember: their state is stored under their name.
+    That is so for the method's settings, for a function that chooses who takes part, and for optimizers that remember:
+    their state is stored under their name.
     """
     found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
+    if not stable_name(participation):
+        found.append(("participation is", participation))
     if keep_optimizer:
         networks = [p for p in participants if p.is_local and p.learner.shows_layers]
         found += [(f"{p.name} trains with", p.plan.optimizer) for p in networks if not stable_name(p.plan.optimizer)]
@@ -114,6 +121,16 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "samples": len(participant.data),
         "weight": participant.weight,
     }
+
+
+def _participation(participation: Participation) -> float | int | str:
+    return readable_name(participation) if callable(participation) else participation
+
+
+def _simulation(federation: Federation) -> dict[str, Settings]:
+    """What is simulated besides training, where a user asked for it."""
+    parts = {"availability": federation.availability, "clock": federation.clock}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _settings(estimator: Any) -> str:

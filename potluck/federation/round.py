@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from potluck.core.errors import PayloadError
 from potluck.core.payload import LazyReplies, Payload
 from potluck.core.schema import Schema
 from potluck.engines.base import Arrival, Engine
+from potluck.federation.clock import PhaseClock, VirtualClock
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
@@ -30,7 +31,8 @@ class ParticipantTally:
         bytes_up: the size of all payloads it sent.
         bytes_down: the size of all payloads it received.
         seconds: how long it worked.
-        refused: why its answer was refused, if it was.
+        simulated_seconds: how far the virtual clock was for it when its half ended; None without such a clock.
+        refused: why its answer was refused, or lost, if it was.
         notes: what its half returned for the history.
         since: of joining, the round it is counted in.
         absent: whether its half ended early because it was not there, or did not answer in time.
@@ -39,6 +41,7 @@ class ParticipantTally:
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
+    simulated_seconds: float | None = None
     refused: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     since: int = 1
@@ -62,21 +65,34 @@ class ExchangeLoop:
         server: the server.
         engine: runs the participants' halves and answers their work.
         channel: checks and counts payloads.
+        clock: the speeds of the participants' devices, where time is simulated; by default None.
     """
 
-    def __init__(self, method: Method, server: Server, engine: Engine, channel: Channel) -> None:
+    def __init__(
+        self, method: Method, server: Server, engine: Engine, channel: Channel, clock: VirtualClock | None = None
+    ) -> None:
         self._method, self._server, self._engine, self._channel = method, server, engine, channel
+        self._devices = clock
         self._halves = {
             name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
         }
         self._parties: dict[str, Participant] = {}
         self._tallies: dict[str, ParticipantTally] = {}
         self._waiting: dict[str, list[Arrival]] = {}
+        self._clock: PhaseClock | None = None
+        self._leaving: Collection[str] = ()
 
-    def play(self, phase: Phase, parties: Sequence[Participant], keep_optimizer: bool) -> dict[str, ParticipantTally]:
-        """Runs a phase at these participants until all have ended, and returns what each sent and noted."""
+    def play(
+        self, phase: Phase, parties: Sequence[Participant], keep_optimizer: bool, leaving: Collection[str] = ()
+    ) -> dict[str, ParticipantTally]:
+        """Runs a phase at these participants until all have ended, and returns what each sent and noted.
+
+        What those who are ``leaving`` send at their first exchange does not arrive.
+        """
         self._parties = {party.name: party for party in parties}
         self._tallies, self._waiting = {name: ParticipantTally() for name in self._parties}, {}
+        self._clock = None if self._devices is None else PhaseClock(self._devices, self._parties)
+        self._leaving = leaving
         arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
         while True:
             if (first := next(arrivals, None)) is not None:
@@ -90,6 +106,8 @@ class ExchangeLoop:
     def _at_exchanges(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
         """The arrivals at an exchange of the method. Those at the end of their half are tallied."""
         for arrival in arrivals:
+            if self._clock is not None:
+                self._clock.worked(arrival.sender, arrival.steps)
             if arrival.exchange is None:
                 self._end(arrival)
             elif arrival.exchange.name not in self._halves:
@@ -101,7 +119,7 @@ class ExchangeLoop:
         """Tallies a participant whose half has ended. Undeclared notes from another machine are refused."""
         tally, is_local = self._tallies[arrival.sender], self._parties[arrival.sender].is_local
         wrong = None if is_local else undeclared(arrival.notes, self._method.notes)
-        tally.seconds = arrival.seconds
+        tally.seconds, tally.simulated_seconds = arrival.seconds, self._simulated(arrival.sender)
         tally.bytes_down += arrival.received
         tally.absent = arrival.failed is not None
         tally.refused = tally.refused or arrival.failed
@@ -113,7 +131,8 @@ class ExchangeLoop:
     def _answered(self, name: str, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
         """Answers an exchange for all who arrive at it, and resumes them; returns their next arrivals."""
         senders: list[str] = []
-        answers = self._answers(name, arrivals, senders)
+        lost: list[str] = []
+        answers = self._answers(name, arrivals, senders, lost)
         first = next(answers, None)
         if first is None:
             return iter(())
@@ -123,10 +142,14 @@ class ExchangeLoop:
                 replies = self._engine.serve(self._server, replies, name)
             for _ in answers:
                 pass  # those whose answers the server did not take have arrived at the exchange all the same
+            if self._clock is not None:
+                self._clock.reply(senders, bool(lost))
         return self._at_exchanges(self._engine.resume(self._replies(name, replies, senders)))
 
-    def _answers(self, name: str, arrivals: Iterator[Arrival], senders: list[str]) -> Iterator[tuple[str, Payload]]:
-        """The answers sent to an exchange, as they arrive, with their senders.
+    def _answers(
+        self, name: str, arrivals: Iterator[Arrival], senders: list[str], lost: list[str]
+    ) -> Iterator[tuple[str, Payload]]:
+        """The answers sent to an exchange, as they arrive, with their senders. Whose do not arrive are ``lost``.
 
         Participants at an earlier exchange are answered there first, and may still arrive at this one. Those at a
         later one wait.
@@ -137,7 +160,7 @@ class ExchangeLoop:
                 assert arrival.exchange is not None
                 if arrival.exchange.name != name:
                     self._waiting.setdefault(arrival.exchange.name, []).append(arrival)
-                elif self._accept(arrival.sender, name, arrival.exchange.payload, arrival.seconds):
+                elif self._accept(arrival, name, arrival.exchange.payload, lost):
                     senders.append(arrival.sender)
                     yield arrival.sender, arrival.exchange.payload
             earlier = [other for other in self._waiting if self._place(other) < place]
@@ -159,22 +182,38 @@ class ExchangeLoop:
 
         def hand_out(sender: str) -> Payload:
             reply = replies if isinstance(replies, Payload) else replies[sender]
-            self._tallies[sender].bytes_down += self._channel.size(reply)
+            size = self._channel.size(reply)
+            self._tallies[sender].bytes_down += size
+            if self._clock is not None:
+                self._clock.received(sender, size)
             return reply
 
         return LazyReplies(senders, hand_out)
 
-    def _accept(self, sender: str, name: str, payload: Payload, seconds: float) -> bool:
-        """Counts an answer, and refuses it if it must not be read."""
-        tally = self._tallies[sender]
-        tally.seconds = seconds
+    def _accept(self, arrival: Arrival, name: str, payload: Payload, lost: list[str]) -> bool:
+        """Counts an answer, unless it is lost on the way, and refuses it if it must not be read."""
+        sender, tally = arrival.sender, self._tallies[arrival.sender]
+        tally.seconds = arrival.seconds
+        if sender in self._leaving:
+            lost.append(sender)
+            self._refuse(sender, "it left before its answer arrived")
+            return False
         try:
-            tally.bytes_up += self._channel.size(payload)
+            size = self._channel.size(payload)
+            tally.bytes_up += size
+            if self._clock is not None and (late := self._clock.sent(sender, size)) is not None:
+                lost.append(sender)
+                self._refuse(sender, late)
+                return False
             self._channel.check(payload, self._halves[name].schema(self._server, sender))
         except PayloadError as error:
             self._refuse(sender, f"{name}: {error}")
             return False
         return True
+
+    def _simulated(self, name: str) -> float | None:
+        """How far the virtual clock is for a participant, where there is one."""
+        return None if self._clock is None else self._clock.now[name]
 
     def _unknown(self, sender: str, name: str) -> None:
         """Refuses an exchange that the method does not have; on this machine that is an error in the method."""
@@ -185,7 +224,8 @@ class ExchangeLoop:
     def _refuse(self, sender: str, reason: str) -> None:
         """Ends a participant's half; the phase goes on without it."""
         self._tallies[sender].refused = reason
-        log.warning("Round %d goes on without %s: refused %s", self._server.round, sender, reason)
+        self._tallies[sender].simulated_seconds = self._simulated(sender)
+        log.warning("Round %d goes on without %s: %s", self._server.round, sender, reason)
         self._engine.dismiss(sender)
 
 

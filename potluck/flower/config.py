@@ -20,6 +20,7 @@ from potluck.engines import DeviceName
 from potluck.federation.admission import published
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.federation.participation import HowMany, how_many
 from potluck.flower.engine import OnTooFew
 from potluck.methods import METHODS
 from potluck.recipes.recipe import PlanSettings, Whole
@@ -120,7 +121,7 @@ class FederationFile(Section):
         public: the public data; by default none.
         seed: what every random draw derives from; by default 0.
         device: what the server's own networks compute on; by default "auto".
-        participation: the share of participants that take part in a round; by default all.
+        participation: the share of participants that take part in a round (up to 1.0, the default), or how many.
         keep_optimizer: whether optimizers remember across trainings; by default as the method says.
         min_participants: how many must answer in a round; by default 0, for all who are drawn.
         on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
@@ -151,7 +152,7 @@ class FederationFile(Section):
     public: PublicEntry | None = None
     seed: Whole = 0
     device: DeviceName = "auto"
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: HowMany = 1.0
     keep_optimizer: bool | None = None
     min_participants: Whole = Field(0, ge=0)
     on_too_few: OnTooFew = "fail"
@@ -171,7 +172,7 @@ class FederationFile(Section):
     @property
     def required_participants(self) -> int:
         """How many must answer in a round: all who are drawn for it, unless the file says otherwise."""
-        return self.min_participants or max(1, round(self.participation * len(self.participants)))
+        return self.min_participants or how_many(self.participation, len(self.participants))
 
     @property
     def keys(self) -> dict[str, bytes] | None:

@@ -54,6 +54,8 @@ class FederationBuilder:
             device=recipe.device,
             precision=recipe.precision,
             participation=recipe.participation,
+            availability=recipe.availability,
+            clock=recipe.clock,
             keep_optimizer=recipe.keep_optimizer,
             max_concurrent=recipe.max_concurrent,
             storage=recipe.storage,

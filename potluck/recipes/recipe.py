@@ -13,8 +13,11 @@ from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.engines import DeviceName, make_engine
 from potluck.engines.hardware import Precision
+from potluck.federation.availability import Availability
+from potluck.federation.clock import VirtualClock
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
+from potluck.federation.participation import ParticipationSetting
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
 from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
@@ -126,7 +129,9 @@ class Recipe(Section):
     engine: str = "auto"
     device: DeviceName = "auto"
     precision: Precision = "torch"
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: ParticipationSetting = 1.0
+    availability: Annotated[float, Field(gt=0, le=1)] | Availability | None = None
+    clock: VirtualClock | None = None
     keep_optimizer: bool | None = None
     max_concurrent: Whole | None = Field(None, ge=1)
     storage: Literal["memory", "disk"] = "memory"
