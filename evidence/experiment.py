@@ -78,8 +78,8 @@ class Setup:
 
     def accuracies(self) -> dict[str, float]:
         """Each one's accuracy on the test samples whose labels it knows."""
-        people = self.whose(self.federation)
-        found = self.federation.engine.evaluate(people, lambda person: person.own_test(self._shown))
+        people, answering = self.whose(self.federation), self.federation.method.predict
+        found = self.federation.engine.evaluate(people, lambda person: person.own_test(self._shown), answering)
         return {name: float(metrics["accuracy"]) for name, metrics in found.items() if metrics["accuracy"] is not None}
 
 

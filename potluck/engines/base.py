@@ -16,11 +16,11 @@ import torch
 from potluck.core.party import Party
 from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
-from potluck.core.randomness import derive
-from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
+from potluck.core.requests import Exchange, Job, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
+from potluck.engines.session import Answering, AnsweringSession, Done, Half, Session
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,6 @@ STEADY = 0.5
 
 Timed = tuple[Any, float]
 """An answer, and the seconds it took."""
-
-Half = Callable[[Any], Generator[Request, Any, Any]]
-"""A party's half of a method, begun for that party."""
 
 
 class Storage(Protocol):
@@ -68,47 +65,6 @@ class Arrival:
     steps: int = 0
     failed: str | None = None
     received: int = 0
-
-
-@dataclass(frozen=True)
-class Done:
-    """A party's half has ended, with what it returned: a participant's notes, the server's replies."""
-
-    value: Any
-
-
-class Session:
-    """One party's run through its half of a method.
-
-    Each job's randomness comes from (seed, party, round, phase, the how-many-eth request this is), so neither the
-    engine nor the order of the participants can change it.
-    """
-
-    def __init__(self, party: Party, half: Generator[Request, Any, Any], phase: str, keep_optimizer: bool) -> None:
-        if not isinstance(half, Generator):
-            raise TypeError(f"{phase} is no generator: it must yield its requests.")
-        self.party, self.seconds, self.steps = party, 0.0, 0
-        self._half, self._phase, self._keep_optimizer = half, phase, keep_optimizer
-        self._asked = 0
-
-    def advance(self, answer: Any) -> Job | Exchange | Done:
-        """Gives the party its answer (None at first) and returns what it asks for next."""
-        party = self.party
-        if isinstance(answer, Fitted):
-            self.steps += answer.steps
-        try:
-            request = self._half.send(answer)
-        except StopIteration as stop:
-            return Done(stop.value)
-        self._asked += 1
-        if not isinstance(request, Request):
-            raise TypeError(f"{self._phase} at {party.name} yielded {request!r}; expected a request, such as Fit().")
-        seed = derive(party.seed, party.name, party.round, self._phase, self._asked)
-        return request.addressed(party, seed, self._keep_optimizer)
-
-    def close(self) -> None:
-        """Ends the party's half early."""
-        self._half.close()
 
 
 class Engine(ABC):
@@ -233,20 +189,39 @@ class Engine(ABC):
             answer = self._timed_by_phase([step])[0][0]
         return step.value
 
-    def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
-        """Each participant's metrics on its test data, a few at a time."""
+    def evaluate(
+        self,
+        parties: Mapping[str, Party],
+        test_of: Callable[[Any], Samples | None],
+        answering: Answering,
+    ) -> dict[str, Metrics]:
+        """Each participant's metrics on its test data, whose inputs it answers its method's way, a few at a time."""
         found: dict[str, Metrics] = {}
         for names in self._groups({name: place for place, name in enumerate(parties)}, parties):
             tests = {name: test_of(parties[name]) for name in names}
-            jobs = {
-                name: Predict(test).addressed(parties[name], parties[name].seed, keep_optimizer=False)
-                for name, test in tests.items()
-                if test is not None
-            }
-            answers = dict(zip(jobs, self.answer(list(jobs.values())), strict=True))
+            answers = self._answers(
+                {
+                    name: AnsweringSession(parties[name], answering, test.inputs())
+                    for name, test in tests.items()
+                    if test is not None
+                }
+            )
             for name, test in tests.items():
-                found[name] = dict(NOTHING) if test is None else measure(answers[name], test.y)
+                answered = answers.get(name)
+                found[name] = dict(NOTHING) if test is None or answered is None else measure(answered, test.y)
         return found
+
+    def _answers(self, sessions: Mapping[str, AnsweringSession]) -> dict[str, Any]:
+        """What each session answers; their work is carried out together."""
+        answers: dict[str, Any] = dict.fromkeys(sessions)
+        going = list(sessions)
+        while going:
+            steps = {name: sessions[name].advance(answers[name]) for name in going}
+            answers.update({name: step.value for name, step in steps.items() if isinstance(step, Done)})
+            jobs = {name: step for name, step in steps.items() if isinstance(step, Job)}
+            answers.update(zip(jobs, self.answer(list(jobs.values())), strict=True))
+            going = list(jobs)
+        return answers
 
     def _how_many(self, parties: Sequence[Party]) -> int:
         """How many run together: what the user says, or as many as fit into memory, by a careful estimate.

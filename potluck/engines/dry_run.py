@@ -11,6 +11,7 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics
 from potluck.engines.base import Timed
 from potluck.engines.serial import Serial
+from potluck.engines.session import Answering
 
 
 class DryRun(Serial):
@@ -19,6 +20,8 @@ class DryRun(Serial):
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         return [(job.work.dry_answer(job, self.device), 0.0) for job in jobs]
 
-    def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
+    def evaluate(
+        self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None], answering: Answering
+    ) -> dict[str, Metrics]:
         """Nothing: there is nothing to be seen in models that were not trained."""
         return {name: dict(NOTHING) for name in parties}

@@ -133,7 +133,7 @@ class Federation:
         admission = Admission()
 
         def join(participant: Participant) -> Samples | None:
-            participant.join(self.seed, shown)
+            participant.join(self.seed, shown, self.method.predict)
             return participant.own_test(tests)
 
         for participant in participants:
@@ -238,6 +238,7 @@ class Federation:
             snapshot, history = found
             self.restore(snapshot)
             self.history = history
+            self._be_in(history.rounds)
         self._kept = folder
 
     def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callable[[int], None]:
@@ -279,9 +280,7 @@ class Federation:
 
     def _round(self, number: int) -> None:
         """One round: those chosen do their half, all are evaluated, the history grows."""
-        self.server.round = number
-        for participant in self.participants.values():
-            participant.round = number
+        self._be_in(number)
         chosen = self._chosen(number)
         presence = {name: self.availability.of(name, number, self.seed) for name in chosen} if self.availability else {}
         there = [name for name in chosen if presence.get(name) != "away"]
@@ -289,8 +288,13 @@ class Federation:
         tallies = self._play("round", there, leaving)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
-            metrics = self.engine.evaluate(self.participants, self.test_of)
+            metrics = self.engine.evaluate(self.participants, self.test_of, self.method.predict)
         self.history.add(self._rows(number, there, tallies, metrics))
+
+    def _be_in(self, number: int) -> None:
+        self.server.round = number
+        for participant in self.participants.values():
+            participant.round = number
 
     def _play(self, phase: Phase, names: list[str], leaving: Collection[str] = ()) -> dict[str, ParticipantTally]:
         """Runs one phase at the named participants, some of whom are leaving in its course."""

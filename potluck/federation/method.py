@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 from potluck.core.architecture import Layout, difference
 from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.payload import Payload
-from potluck.core.requests import Request, Work
+from potluck.core.requests import Predict, Request, Work
+from potluck.core.samples import Samples
 from potluck.core.schema import Schema
 from potluck.core.settings import Settings
 from potluck.federation.participant import Participant
@@ -19,6 +20,9 @@ from potluck.learners.structure import convolutions
 
 Steps = Generator[Request, Any, dict[str, Any] | None]
 """A participant's half: yields requests, returns what to note in the history."""
+
+Answer = Generator[Work, Any, Any]
+"""How one answers inputs: yields readings, returns a row for each input; None where nothing can be answered yet."""
 
 Replies = Payload | Mapping[str, Payload]
 """The server's replies: one payload for all senders, or one for each by name."""
@@ -137,7 +141,8 @@ def _some(names: Sequence[str]) -> str:
 class Method(Settings):
     """The base of every method. A method's settings are its fields; its file holds only what its paper adds.
 
-    The participant's half is two generators, ``join`` and ``round``, which yield Fit, Predict, Tap and Exchange.
+    The participant's half is two generators, ``join`` and ``round``, which yield Fit, Predict, Tap and Exchange, and
+    a third one, ``predict``, where it answers in a way of its own.
     The server's half is one function for each exchange, of the exchange's name, marked with ``@exchange``: it
     takes the server and the answers as they arrive, may itself be a generator that yields Fit and Predict,
     and returns one reply for all or one for each.
@@ -172,6 +177,14 @@ class Method(Settings):
     def round(self, me: Participant) -> Steps:
         """One round at one participant."""
         raise NotImplementedError(f"{type(self).__name__} has no `round`; expected a generator that yields requests.")
+
+    def predict(self, me: Participant, inputs: Samples) -> Answer:
+        """One participant's answers to inputs: what is evaluated, and what ``me.predict`` gives its owner.
+
+        It yields readings alone, returns probabilities, a row for each input, and leaves the participant as it is. It
+        may be asked of a participant that has not taken part yet. By default the participant's own model answers.
+        """
+        return (yield Predict(inputs))
 
     @classmethod
     def exchanges(cls) -> list[str]:

@@ -17,8 +17,8 @@ from potluck.core.labels import Label, LabelSpace, decode, encode, label_space
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
-from potluck.core.requests import Predict
 from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
+from potluck.engines.session import Answering, AnsweringSession, own_model
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import Stages, find_stages
@@ -104,6 +104,8 @@ class Participant:
         """About how much memory its work takes."""
         self.seed = 0
         self.round = 0
+        self.answering: Answering = own_model
+        """How it answers inputs: as its method says; before it joins a federation, by its own model."""
 
     def __repr__(self) -> str:
         kind = type(self.model).__name__ if self.built else self._brought_model
@@ -174,16 +176,17 @@ class Participant:
         """The model itself; trained, after a run."""
         return self.learner.model if self.built else self._brought_model
 
-    def join(self, seed: int, public: SharedData | None) -> None:
+    def join(self, seed: int, public: SharedData | None, answering: Answering = own_model) -> None:
         """Joins a federation. Nothing of an earlier one is left but the model, if it was brought as an object.
 
         Args:
             seed: the federation's seed.
             public: the public data, if there are any.
+            answering: how its method answers inputs; by default by its own model.
         """
         if self.storage is not None:
             self.storage.release(self)
-        self.seed, self.round, self.held["state"] = seed, 0, {}
+        self.seed, self.round, self.answering, self.held["state"] = seed, 0, answering, {}
         self.held["data"] = self._split(seed)
         if self.builds_its_model:
             with seeded(derive(seed, self.name, "initial weights")):
@@ -252,10 +255,12 @@ class Participant:
         return self.test if self.test is not None or published is None else published.known(self.labels)
 
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
-        """Probabilities over ``labels``, one row for each input."""
-        samples = Samples({"x": as_inputs(x, self.name)})
-        job = Predict(samples).addressed(self, self.seed, keep_optimizer=False)
-        probabilities: np.ndarray[Any, Any] = job.answer(torch.device("cpu")).float().numpy()
+        """Probabilities over ``labels``, one row for each input, as its method answers."""
+        inputs = Samples({"x": as_inputs(x, self.name)})
+        answers = AnsweringSession(self, self.answering, inputs).answer_alone(torch.device("cpu"))
+        if answers is None:
+            raise ModelError(f"{self.name} has nothing to answer with yet; run the federation first.")
+        probabilities: np.ndarray[Any, Any] = answers.float().numpy()
         return probabilities
 
     def predict(self, x: Any) -> np.ndarray[Any, Any]:

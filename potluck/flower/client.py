@@ -18,10 +18,11 @@ import torch
 import potluck
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.payload import MAX_BYTES, Payload
-from potluck.core.requests import Exchange, Job, Predict
+from potluck.core.requests import Exchange
 from potluck.core.samples import Samples, SharedData
 from potluck.core.tasks import NOTHING, Metrics, measure
-from potluck.engines.base import Arrival, Session
+from potluck.engines.base import Arrival
+from potluck.engines.session import AnsweringSession, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
@@ -189,7 +190,8 @@ class Client:
     def _join(self, me: Participant) -> Samples | None:
         """Has the participant join anew; returns what it is tested on."""
         assert self._invitation is not None
-        me.join(self._invitation.seed, self._public)
+        assert self._method is not None
+        me.join(self._invitation.seed, self._public, self._method.predict)
         return me.test
 
     def _advanced(self, store: ClientStore, asked: Advance, body: bytes) -> Message:
@@ -244,9 +246,7 @@ class Client:
         if session is None:
             raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
         began = time.perf_counter()
-        reached = session.advance(reply)
-        while isinstance(reached, Job):
-            reached = session.advance(reached.answer(self._device))
+        reached = session.advance_alone(reply, self._device)
         session.seconds += time.perf_counter() - began
         if isinstance(reached, Exchange):
             self._reached = (phase, round, step)
@@ -285,7 +285,8 @@ class Client:
         me, test = self.participant, self.participant.test
         if test is None:
             return dict(NOTHING)
-        return measure(Predict(test).addressed(me, me.seed, keep_optimizer=False).answer(self._device), test.y)
+        answers = AnsweringSession(me, me.answering, test.inputs()).answer_alone(self._device)
+        return dict(NOTHING) if answers is None else measure(answers, test.y)
 
     def _restore(self, store: ClientStore, round: int) -> None:
         """Takes up the state after a round."""

@@ -16,8 +16,9 @@ from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics
-from potluck.engines.base import Arrival, Half
+from potluck.engines.base import Arrival
 from potluck.engines.serial import Serial
+from potluck.engines.session import Answering, Half
 from potluck.flower.gateway import Gateway, NoAnswer
 from potluck.flower.protocol import Advance, Evaluate, Evaluated, ExchangeReached, Failed, Message, PhaseEnded, Response
 
@@ -106,7 +107,9 @@ class Flower(Serial):
         self._metrics.pop(name, None)
         self._check_minimum()
 
-    def evaluate(self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None]) -> dict[str, Metrics]:
+    def evaluate(
+        self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None], answering: Answering
+    ) -> dict[str, Metrics]:
         """What each said at the end of its half; whoever ended early and is there is asked."""
         number = max((party.round for party in parties.values()), default=0)
         unknown = [name for name in parties if name not in self._metrics and name not in self._unreachable]

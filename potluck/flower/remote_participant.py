@@ -9,6 +9,7 @@ import torch
 from potluck.core.errors import SettingsError
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples, SharedData
+from potluck.engines.session import Answering, own_model
 from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
 
@@ -41,9 +42,10 @@ class RemoteParticipant(Participant):
         self.public = None
         self.seed = 0
         self.round = 0
+        self.answering = own_model
         self._brought_model = "elsewhere"
 
-    def join(self, seed: int, public: SharedData | None) -> None:
+    def join(self, seed: int, public: SharedData | None, answering: Answering = own_model) -> None:
         """It joins where it is."""
         self.seed, self.round = seed, 0
 

@@ -1,4 +1,4 @@
-"""What all engines share: a session's seeds and mistakes, who runs together, what a run that goes on takes up."""
+"""What all engines share: who runs together, what a run that goes on takes up."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import torch
 
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fit, Job, Predict
 from potluck.core.samples import Samples
 from potluck.engines import Serial, base
-from potluck.engines.base import Done, Session, timed_alone
+from potluck.engines.base import timed_alone
 from potluck.learners.network import Network
 
 CPU = torch.device("cpu")
@@ -54,34 +53,6 @@ class Noted:
 
     def evict(self, parties):
         self.seen.append(len(list(parties)))
-
-
-def test_a_jobs_seed_is_of_the_party_the_round_the_phase_and_the_number_of_the_request():
-    def half():
-        yield Predict(someone.samples)
-        yield Exchange("tell", Payload())
-        yield Fit()
-
-    someone = Someone()
-    session = Session(someone, half(), "round", keep_optimizer=True)
-    first, exchange, third = (session.advance(None) for _ in range(3))
-    assert first.seed == derive(7, "ann", 2, "round", 1)
-    assert isinstance(exchange, Exchange)
-    assert third.seed == derive(7, "ann", 2, "round", 3), "the exchange is counted, too"
-    assert (first.keep_optimizer, third.keep_optimizer) == (False, True), "only what writes remembers"
-    assert session.advance(None) == Done(None)
-
-
-def test_a_half_that_is_no_generator_and_a_request_that_is_none_are_named():
-    with pytest.raises(TypeError, match="round is no generator: it must yield its requests"):
-        Session(Someone(), None, "round", keep_optimizer=False)
-    session = Session(Someone(), iter_of("Fit"), "round", keep_optimizer=False)
-    with pytest.raises(TypeError, match=r"round at ann yielded 'Fit'; expected a request, such as Fit\(\)"):
-        session.advance(None)
-
-
-def iter_of(request):
-    yield request
 
 
 @pytest.mark.parametrize(("most", "groups"), [(None, [["a", "b", "c"]]), (2, [["a", "b"], ["c"]])])
