@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from potluck.cli.console import messages, waiting
-from potluck.data import PARTITIONS, SOURCES
+from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS, describe
@@ -46,8 +46,12 @@ def models(as_json: Json = False) -> None:
 
 
 def data(as_json: Json = False) -> None:
-    """List the data sources, and the partitions that split them among participants."""
-    kinds = (("source", SOURCES, ()), ("partition", PARTITIONS, SUPPLIED["partition"]))
+    """List the data sources, the partitions that split them, and the shifts by which participants see them."""
+    kinds = (
+        ("source", SOURCES, ()),
+        ("partition", PARTITIONS, SUPPLIED["partition"]),
+        ("shift", SHIFTS, SUPPLIED["shift"]),
+    )
     entries = [
         {"name": name, "kind": kind, "about": _about(registry[name])} | _settings(registry[name], supplied)
         for kind, registry, supplied in kinds

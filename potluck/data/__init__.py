@@ -1,7 +1,8 @@
 """Data: where it comes from, how it is split among participants, and what is public.
 
 ``loaders`` finds a data set (a ``Source``), ``synthetic`` generates one. ``partitioners`` splits its rows among
-participants (a ``Partition``). ``public`` makes the public set that some methods need. ``plots`` draws who has what.
+participants (a ``Partition``), ``shifts`` has each of them see its inputs in a way of its own. ``public`` makes the
+public set that some methods need. ``plots`` and ``shift_plots`` draw who has and sees what.
 """
 
 from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz
@@ -12,14 +13,18 @@ from potluck.data.partitioners import (
     by_group,
     dirichlet,
     iid,
+    quantity,
     split,
     superclasses,
 )
 from potluck.data.plots import Holdings, holdings, plot_partition
 from potluck.data.public import Aside, from_source, split_public, valid_values
+from potluck.data.shift_plots import plot_shift
+from potluck.data.shifts import SHIFTS, colour, noise, rotation, shift
 
 __all__ = [
     "PARTITIONS",
+    "SHIFTS",
     "SOURCES",
     "Aside",
     "Holdings",
@@ -28,6 +33,7 @@ __all__ = [
     "arrays",
     "by_classes",
     "by_group",
+    "colour",
     "digits",
     "dirichlet",
     "from_source",
@@ -36,8 +42,13 @@ __all__ = [
     "holdings",
     "iid",
     "load",
+    "noise",
     "npz",
     "plot_partition",
+    "plot_shift",
+    "quantity",
+    "rotation",
+    "shift",
     "split",
     "split_public",
     "superclasses",

@@ -17,7 +17,7 @@ from potluck.data.sampling import as_labels, at_least, draws, rows_of, same_leng
 from potluck.data.source import Source
 from potluck.data.superclass import superclasses
 
-__all__ = ["PARTITIONS", "Partition", "by_classes", "by_group", "dirichlet", "iid", "split", "superclasses"]
+__all__ = ["PARTITIONS", "Partition", "by_classes", "by_group", "dirichlet", "iid", "quantity", "split", "superclasses"]
 
 _REDRAWS = 20
 
@@ -36,14 +36,28 @@ def dirichlet(y: Any, participants: int, alpha: float, seed: int = 0, minimum: i
     """
     y = as_labels(y, "y")
     _enough(len(y), participants, minimum)
-    if not 0 < alpha < math.inf:
-        raise DataError(f"alpha={alpha!r}; expected a number above 0.")
+    _positive(alpha)
     rng = draws(seed, "dirichlet")
     for _ in range(_REDRAWS):
         shares = _draw(y, participants, alpha, rng)
         if min(len(share) for share in shares) >= minimum:
             return with_all_labels(shares, y)
     return with_all_labels(_repair(shares, minimum, rng), y)
+
+
+def quantity(y: Any, participants: int, alpha: float, seed: int = 0, minimum: int = 1) -> Partition:
+    """Shuffled rows in parts of unequal size, drawn from Dirichlet(α, …, α): the smaller α, the more unequal.
+
+    Everybody has ``minimum`` rows beforehand; the rest is divided by what is drawn.
+    """
+    y = as_labels(y, "y")
+    _enough(len(y), participants, minimum)
+    _positive(alpha)
+    rng = draws(seed, "quantity")
+    free = len(y) - participants * minimum
+    ends = np.rint(np.cumsum(rng.dirichlet(np.full(participants, min(alpha, 1e15)))) * free).astype(int)
+    sizes = minimum + np.diff(ends, prepend=0)
+    return with_all_labels(np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1]), y)
 
 
 def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: int = 1) -> Partition:
@@ -100,6 +114,7 @@ PARTITIONS = Registry(
     {
         "iid": iid,
         "dirichlet": dirichlet,
+        "quantity": quantity,
         "by-classes": by_classes,
         "by-group": by_group,
         "superclasses": superclasses,
@@ -120,6 +135,11 @@ def split(kind: str, source: Source, participants: int, seed: int = 0, **setting
     if not isinstance(partition, Partition):
         raise SettingsError(f"{kind!r} gave a {type(partition).__name__}; expected a potluck.data.Partition.")
     return partition
+
+
+def _positive(alpha: float) -> None:
+    if not 0 < alpha < math.inf:
+        raise DataError(f"alpha={alpha!r}; expected a number above 0.")
 
 
 def _enough(rows: int, participants: int, minimum: int) -> None:

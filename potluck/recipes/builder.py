@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from potluck.core.labels import LabelSpace
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import call, import_object
-from potluck.data import Source, from_source, load, split, split_public, valid_values
+from potluck.data import Source, from_source, load, shift, split, split_public, valid_values
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from potluck.recipes.references import Named
 
 Array = np.ndarray[Any, Any]
-Share = tuple[tuple[Array, Array], LabelSpace]
+
+
+class Share(NamedTuple):
+    """What a participant gets of the source's data; test data only where it sees its inputs in a way of its own."""
+
+    data: Any
+    labels: LabelSpace | None = None
+    test: tuple[Array, Array] | None = None
 
 
 class FederationBuilder:
@@ -68,16 +75,16 @@ class FederationBuilder:
         shares = iter(self.shares)
         for position, party in enumerate(self.recipe.participants):
             for name in party.names():
-                data, labels = next(shares) if party.data is None else (self._own(party.data, position, "data"), None)
-                test = None if party.test is None else self._own(party.test, position, "test")
+                own = next(shares) if party.data is None else Share(self._own(party.data, position, "data"))
+                test = own.test if party.test is None else self._own(party.test, position, "test")
                 with self.recipe.at("participants", position):
                     participant = Participant(
                         name,
                         partial(self._model, position),
-                        data,
+                        own.data,
                         plan=self.recipe.build_plan(party),
                         test=test,
-                        labels=party.labels or labels,
+                        labels=party.labels or own.labels,
                         validation=party.validation,
                         weight=party.weight,
                     )
@@ -124,16 +131,32 @@ class FederationBuilder:
         return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
 
     def _divided(self, rows: Array | None) -> list[Share]:
-        """Everybody's share of these rows, and label space."""
+        """Everybody's share of these rows."""
         count = sum(party.count for party in self.recipe.participants if party.data is None)
         if count == 0 or self.source is None:
             return []
         left, partition = self.source if rows is None else _only(self.source, rows), self.recipe.data.partition
         divided = split(partition.name, left, count, derive(self.recipe.seed, "partition"), **partition.settings)
         return [
-            ((left.x[share], left.y[share]), labels)
-            for share, labels in zip(divided.indices, divided.labels, strict=True)
+            self._share(left, rows, labels, number, count)
+            for number, (rows, labels) in enumerate(zip(divided.indices, divided.labels, strict=True))
         ]
+
+    def _share(self, source: Source, rows: Array, labels: LabelSpace, number: int, count: int) -> Share:
+        """These rows of a source, and under a feature shift the test data that the participant knows, as it sees them.
+
+        ``number`` is the participant's own among the ``count`` who share the source.
+        """
+        x, y, kind = source.x[rows], source.y[rows], self.recipe.data.shift
+        if kind is None:
+            return Share((x, y), labels)
+        known = np.isin(source.y_test, np.asarray(labels))
+        seed = derive(self.recipe.seed, "shift")
+        with self.recipe.at("data", "shift"):
+            seen, test = (
+                shift(kind.name, inputs, number, count, seed, **kind.settings) for inputs in (x, source.x_test[known])
+            )
+        return Share((seen, y), labels, (test, source.y_test[known]) if known.any() else None)
 
 
 def _loaded(source: Named | None) -> Source | None:

@@ -20,7 +20,15 @@ from potluck.federation.method import Method
 from potluck.federation.participation import ParticipationSetting
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
-from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, Named, PartitionNamed, SourceNamed
+from potluck.recipes.references import (
+    FunctionNamed,
+    MethodNamed,
+    ModelNamed,
+    Named,
+    PartitionNamed,
+    ShiftNamed,
+    SourceNamed,
+)
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 if TYPE_CHECKING:
@@ -82,6 +90,7 @@ class DataSection(Section):
 
     source: SourceNamed | None = None
     partition: PartitionNamed = Named(name="iid")
+    shift: ShiftNamed | None = None
     public: PublicSection | None = None
 
 

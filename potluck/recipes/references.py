@@ -20,7 +20,7 @@ from pydantic.errors import PydanticUserError
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.registry import USER_MODULES, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
-from potluck.data import PARTITIONS, SOURCES
+from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS
@@ -29,8 +29,9 @@ from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 SUPPLIED = {
     "model": ("input_shape", "classes"),
     "partition": ("y", "fine", "groups", "participants", "seed"),
+    "shift": ("x", "number", "participants", "seed"),
 }
-"""What a recipe gives to a model's or a partition's function itself: nothing to set in a file."""
+"""What a recipe gives to a model's, a partition's or a shift's function itself: nothing to set in a file."""
 
 _PATH = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w.]*")
 
@@ -129,6 +130,7 @@ MethodNamed = Annotated[Named, AfterValidator(_method_fits)]
 ModelNamed = Annotated[Named, AfterValidator(partial(_fits, MODELS.__getitem__, SUPPLIED["model"]))]
 SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
 PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]
+ShiftNamed = Annotated[Named, AfterValidator(partial(_fits, SHIFTS.__getitem__, SUPPLIED["shift"]))]
 FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]
 
 

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from potluck.data import PARTITIONS, SOURCES
+from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.methods import METHODS
 from potluck.models import MODELS
 from tests.cli.commands import potluck
 
-ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS]}
+ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS, *SHIFTS]}
 
 
 @cache

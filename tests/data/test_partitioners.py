@@ -17,6 +17,7 @@ from potluck.data import (
     dirichlet,
     generated,
     iid,
+    quantity,
     split,
     superclasses,
 )
@@ -54,6 +55,26 @@ def test_iid_shares_every_row_out_equally(y, people, seed):
     sizes = [len(share) for share in made.indices]
     assert max(sizes) - min(sizes) <= 1
     assert same(made, iid(y, people, seed))
+
+
+@given(LABELS, PEOPLE, st.floats(1e-3, 1e308), SEEDS, st.integers(1, 12))
+def test_quantity_covers_every_row_and_meets_the_minimum_or_says_why_not(y, people, alpha, seed, minimum):
+    if people * minimum > len(y):
+        with pytest.raises(DataError, match="Lower minimum"):
+            quantity(y, people, alpha, seed, minimum)
+        return
+    made = quantity(y, people, alpha, seed, minimum)
+    covers(made, y)
+    assert min(len(share) for share in made.indices) >= minimum
+    assert same(made, quantity(y, people, alpha, seed, minimum))
+
+
+def test_the_smaller_alpha_the_more_unequal_are_the_numbers_of_rows():
+    y = np.zeros(10_000, dtype=int)
+    spreads = [np.std([len(share) for share in quantity(y, 10, alpha).indices]) for alpha in (1e9, 10, 0.5)]
+    assert spreads[0] < 1 < spreads[1] < spreads[2]
+    with pytest.raises(DataError, match="alpha=0; expected a number above 0"):
+        quantity(y, 10, 0)
 
 
 @settings(deadline=2000)

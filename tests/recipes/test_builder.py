@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from potluck.core.errors import RequirementsError
+from potluck.core.errors import DataError, RequirementsError, SettingsError
 from tests.recipes.files import SMALL, read_text
 
 
@@ -23,7 +24,7 @@ def test_labels_may_be_set(here):
 
 def test_every_row_is_held_once_and_public_rows_by_nobody(here):
     builder = read_text(here, SMALL).builder()
-    held = [tuple(row) for (x, _), _ in builder.shares for row in x.tolist()] + [
+    held = [tuple(row) for share in builder.shares for row in share.data[0].tolist()] + [
         tuple(r) for r in builder.public.tolist()
     ]
     assert len(held) == len(set(held)) == 150
@@ -60,4 +61,24 @@ def test_own_source_and_partition(here):
     builder = read_text(
         here, SMALL, "data.source={name='mine:source', rows=80}", "data.partition=mine:halves"
     ).builder()
-    assert [len(y) for (_, y), _ in builder.shares] == [7, 7, 6]
+    assert [len(share.data[1]) for share in builder.shares] == [7, 7, 6]
+
+
+def test_under_a_shift_each_sees_training_and_test_data_in_its_own_way(here):
+    plain = read_text(here, SMALL).federation()
+    shifted = read_text(here, SMALL, 'data.shift={name="noise", std=2.0}').federation()
+    assert plain.participants["net1"].test is None, "the federation's"
+    for position, name in enumerate(plain.participants):
+        before, after = (played.test_of(played.participants[name]) for played in (plain, shifted))
+        assert torch.equal(before.y, after.y)
+        assert torch.equal(before.x, after.x) == (position == 0), "the first one sees no noise"
+        own, seen = plain.participants[name].data, shifted.participants[name].data
+        assert torch.equal(own.x, seen.x) == (position == 0)
+        assert torch.equal(own.y, seen.y)
+
+
+def test_a_shift_that_is_none_is_told_with_its_place(here):
+    with pytest.raises(SettingsError, match=r"data\.shift.*There is no shift 'blur'"):
+        read_text(here, SMALL, 'data.shift="blur"')
+    with pytest.raises(DataError, match=r"data\.shift: The shift 'rotation' got inputs of shape"):
+        read_text(here, SMALL, 'data.shift="rotation"').builder()
