@@ -90,7 +90,7 @@ def weights_agree(ours: Iterable[potluck.Participant], theirs: Iterable[potluck.
             torch.testing.assert_close(entry, same, rtol=tolerance, atol=tolerance, msg=name)
 
 
-def row(round: int, participant: str, accuracy: float | None, up: int = 0, down: int = 0, **more: Any) -> Row:
+def row(round: Any, participant: Any, accuracy: float | None, up: Any = 0, down: Any = 0, **more: Any) -> Row:
     """A row of a history."""
     loss = None if accuracy is None else 1 - accuracy
     sent = {"bytes_up": up, "bytes_down": down, "seconds": 0.25}
