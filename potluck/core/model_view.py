@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
+from potluck.core.inputs import call_with, logits_of
 
 
 class ModelView:
@@ -27,9 +29,9 @@ class ModelView:
         self._module = module
         self._tensors = tensors
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The whole network's output for a batch: logits."""
-        return self._call(self._module, x)
+    def __call__(self, x: Any) -> Tensor:
+        """The whole network's output for a batch of inputs, one tensor or several: logits."""
+        return logits_of(self._call(self._module, x))
 
     def part(self, names: str | Sequence[str], x: Tensor, *, running: bool = True) -> Tensor:
         """The output of one named submodule, or of several one after the other, for a batch of inner features.
@@ -43,7 +45,7 @@ class ModelView:
             x = self._call(submodule(self._module, name), x, running)
         return x
 
-    def taps(self, x: Tensor, at: Sequence[str], submodules: Sequence[str] = ()) -> tuple[Tensor, dict[str, Tensor]]:
+    def taps(self, x: Any, at: Sequence[str], submodules: Sequence[str] = ()) -> tuple[Tensor, dict[str, Tensor]]:
         """The output, and the outputs of named layers, from one pass through the network.
 
         Args:
@@ -61,14 +63,14 @@ class ModelView:
         own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
         return own if self._tensors is None else {name: self._tensors[name] for name in own}
 
-    def _call(self, module: nn.Module, x: Tensor, running: bool = True) -> Tensor:
+    def _call(self, module: nn.Module, x: Any, running: bool = True) -> Any:
         mine: dict[str, Tensor] = {}  # what takes the place of the module's own tensors
         if self._tensors is not None:
             mine = dict(self._tensors) if module is self._module else self._inside(module)
         if not running:
             mine |= {name: mine.get(name, own).clone() for name, own in module.named_buffers()}
-        output: Tensor = functional_call(module, mine, (x,)) if mine else module(x)
-        return output
+        args, named = call_with(x)
+        return functional_call(module, mine, args, named) if mine else module(*args, **named)
 
     def _inside(self, part: nn.Module) -> dict[str, Tensor]:
         """The tensors of a part, under its own names; a tensor that parts share is listed under its first name."""

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from potluck.core.inputs import Batch
 from potluck.core.labels import UNLABELLED
 from potluck.core.model_view import ModelView
-from potluck.core.samples import Batch
 
 Context = Mapping[str, Any]
 """What belongs to one participant: tensors, dicts of tensors, plain values, ``FrozenModel``s."""
@@ -28,7 +28,7 @@ def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
     losses = F.cross_entropy(model(batch["x"]), batch["y"], reduction="none")
     if "weight" not in batch:
         return losses.mean()
-    weight = batch["weight"].to(losses.dtype)
+    weight: Tensor = batch["weight"].to(losses.dtype)
     return (weight * losses).sum() / weight.sum()
 
 
@@ -39,7 +39,7 @@ def hard_and_soft(model: ModelView, batch: Batch, context: Context) -> Tensor:
     proportions. Soft labels are softmax(z/T), hard ones T = 1, and there is no T² factor.
     """
     logits = model(batch["x"])
-    known = batch["y"] != UNLABELLED
+    known: Tensor = batch["y"] != UNLABELLED
     hard = F.cross_entropy(logits, batch["y"].clamp(min=0), reduction="none") * known
-    soft = -(batch["soft"] * torch.log_softmax(logits / context["temperature"], dim=-1)).sum(dim=-1)
+    soft: Tensor = -(batch["soft"] * torch.log_softmax(logits / context["temperature"], dim=-1)).sum(dim=-1)
     return (hard + soft).mean()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
+from torch.utils._pytree import tree_leaves
 
 from potluck.core.errors import SettingsError
+from potluck.core.inputs import as_model_reads
 from potluck.core.randomness import drawing
 from potluck.core.registry import import_object
 from potluck.core.settings import Settings
+
+if TYPE_CHECKING:
+    from potluck.core.samples import Samples
 
 
 def _named(given: Any) -> Any:
@@ -53,11 +58,13 @@ class Plan(Settings):
         schedule: what ``lr`` is multiplied by: "constant" (the default), "linear", "cosine", or a function of the
             progress through a training, from 0 to 1, and the round.
         max_grad_norm: the largest norm of the gradient; by default None, for no bound.
-        transform: turns a batch of inputs into what the model reads, in training and prediction; by default bytes are
-            divided by 255. One that draws random numbers is seeded in training, and refused where something is
-            predicted.
+        transform: turns a batch of inputs (a tensor, or a dict or tuple of several) into what the model reads, in
+            training and prediction, in the place of ``scale``; by default None. One that draws random numbers is
+            seeded in training, and refused where something is predicted.
         augment: changes a batch of inputs, in training only; called with the batch and a generator to draw from. By
             default nothing.
+        scale: which bytes (uint8) are divided by 255: "pictures" (the default), where a sample has two or more axes;
+            "bytes", wherever they are; "never". No other integers are scaled or cast.
     """
 
     model_config = ConfigDict(title="a plan")
@@ -71,8 +78,9 @@ class Plan(Settings):
     batch_size: int = Field(32, ge=1)
     schedule: Literal["constant", "linear", "cosine"] | Schedule | Imported = "constant"
     max_grad_norm: float | None = Field(None, gt=0)
-    transform: Callable[[torch.Tensor], torch.Tensor] | Imported | None = None
-    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | Imported | None = None
+    transform: Callable[[Any], Any] | Imported | None = None
+    augment: Callable[[Any, torch.Generator], Any] | Imported | None = None
+    scale: Literal["pictures", "bytes", "never"] = "pictures"
     _transform_draws: bool | None = PrivateAttr(None)
 
     @model_validator(mode="after")
@@ -94,21 +102,20 @@ class Plan(Settings):
         schedule = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
         return self.lr * float(schedule(progress, round))
 
-    def inputs(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A batch of stored inputs as the model reads it: transformed, bytes scaled, in the model's type."""
+    def inputs(self, x: Any, dtype: torch.dtype) -> Any:
+        """A batch of stored inputs as the model reads it: transformed, or as ``as_model_reads`` says."""
         if self.transform is not None:
-            x = self.transform(x)
-        elif x.dtype == torch.uint8:
-            x = x.to(dtype) / 255
-        return x.to(dtype) if x.is_floating_point() else x
+            return as_model_reads(self.transform(x), dtype, "never")
+        return as_model_reads(x, dtype, self.scale)
 
-    def draws(self, x: torch.Tensor) -> bool:
-        """Whether ``transform`` draws random numbers, found out once, on two of these inputs."""
+    def draws(self, samples: Samples) -> bool:
+        """Whether ``transform`` draws random numbers, found out once, on two of these samples."""
         if self.transform is None:
             return False
         if self._transform_draws is None:
-            (first, drew), (again, _) = (drawing(lambda: self.inputs(x[:2], torch.float64)) for _ in range(2))
-            if not torch.equal(first, again):
+            x = samples.at(slice(2))
+            (first, drew), (again, _) = (drawing(lambda: self.inputs(x, torch.float64)) for _ in range(2))
+            if not all(map(torch.equal, tree_leaves(first), tree_leaves(again))):
                 raise SettingsError(
                     f"The plan's transform {_name(self.transform)} gives other results for the same inputs, and not "
                     f"because of the global generators of torch, numpy or Python, which are seeded: so no seed decides "
@@ -117,9 +124,9 @@ class Plan(Settings):
             self._transform_draws = drew
         return self._transform_draws
 
-    def check_prediction(self, x: torch.Tensor, owner: str) -> None:
+    def check_prediction(self, samples: Samples, owner: str) -> None:
         """Raises SettingsError where a prediction would change from one time to the next."""
-        if self.draws(x):
+        if self.draws(samples):
             raise SettingsError(
                 f"{owner}: the plan's transform {_name(self.transform)} draws random numbers, so a prediction would "
                 f"differ from one time to the next. Do what is random in `augment`, which is for training alone and is "

@@ -156,7 +156,7 @@ class Fit(Work):
             self.combine_gradients,
             self.freeze_norm_stats,
             tuple((name, getattr(job.plan, name)) for name in Plan.model_fields if name not in free),
-            _columns(job.samples.columns),
+            _columns(job.samples),
             _tree(self.context),
             _tree(self.mask),
             tuple(self.noise.items()),
@@ -191,8 +191,8 @@ class Reading(Work):
     learner: Learner | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def compute(self, model: ModelView, x: Tensor) -> Any:
-        """What is read of one batch: tensors with a row for each sample, perhaps in dicts and lists.
+    def compute(self, model: ModelView, x: Any) -> Any:
+        """What is read of one batch of inputs: tensors with a row for each sample, perhaps in dicts and lists.
 
         A pure function in evaluation mode: the serial engine calls it, the batched engine maps it over a stack.
         """
@@ -213,7 +213,7 @@ class Reading(Work):
     def stack_key(self, job: Job) -> Hashable:
         common = ("on", "plan", "learner")
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in common}
-        return _tree(own), len(job.samples), _columns({"x": job.samples.x})
+        return _tree(own), len(job.samples), _columns(job.samples.inputs())
 
     def answer(self, job: Job, device: torch.device) -> Any:
         return job.learner.read(job, device)
@@ -232,7 +232,7 @@ class Predict(Reading):
 
     logits: bool = False
 
-    def compute(self, model: ModelView, x: Tensor) -> Tensor:
+    def compute(self, model: ModelView, x: Any) -> Tensor:
         return model(x)
 
     def collect(self, batches: Sequence[Tensor]) -> Tensor:
@@ -263,7 +263,7 @@ class Tap(Reading):
     at: Sequence[str]
     submodules: Sequence[str] = ()
 
-    def compute(self, model: ModelView, x: Tensor) -> dict[str, Tensor]:
+    def compute(self, model: ModelView, x: Any) -> dict[str, Tensor]:
         return model.taps(x, self.at, self.submodules)[1]
 
     @property
@@ -315,8 +315,10 @@ class Job:
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
-def _columns(columns: Mapping[str, Tensor]) -> Hashable:
-    return tuple(sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in columns.items()))
+def _columns(samples: Samples) -> Hashable:
+    held = samples.columns.items()
+    columns = sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in held)
+    return tuple(columns), None if samples.source is None else samples.source.types()
 
 
 def _tree(context: Mapping[str, Any]) -> Hashable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,40 +12,85 @@ import torch
 from torch import Tensor
 
 from potluck.core.errors import DataError
+from potluck.core.inputs import InputKind, InputKinds, flat, is_input, kinds_key, nested
 from potluck.core.labels import UNLABELLED, LabelSpace, encode, plain_labels
 from potluck.core.randomness import all_seeded, drawing
 
-RowReader = Callable[[Tensor], Tensor]
+RowReader = Callable[[Tensor], Any]
 """Reads the inputs of some rows anew."""
-
-Batch = dict[str, torch.Tensor]
-"""What an objective sees of the data: the columns of a few samples."""
 
 _FILL = {"y": UNLABELLED, "weight": 1}
 
 
+class InputSource(ABC):
+    """Inputs that are not held as columns: a table for an estimator, or rows that are read when they are needed."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def read(self, rows: Tensor) -> Any:
+        """The inputs of some rows."""
+
+    @abstractmethod
+    def take(self, rows: Tensor) -> InputSource:
+        """Some of the rows, in the order given."""
+
+    @abstractmethod
+    def kinds(self) -> InputKinds:
+        """What one sample's inputs look like."""
+
+    def types(self) -> Hashable:
+        """What must be equal for rows of several sources to be stacked."""
+        return kinds_key(self.kinds())
+
+    @abstractmethod
+    def digest(self) -> bytes:
+        """A checksum of all rows."""
+
+    @abstractmethod
+    def then(self, other: Samples) -> InputSource:
+        """These rows, and after them others' inputs of the same kind."""
+
+
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Columns of equal length: ``x``, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets.
+    """Columns of equal length: inputs, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets.
 
-    ``reader``: where each reading of ``x`` differs, as of a Dataset that augments its items, what reads them anew for
-    training. The column ``x`` is one reading of them.
+    Inputs are the column ``x``, or several: ``x.ids``, ``x.mask``; or they are in a ``source``.
+
+    ``reader``: where each reading of the inputs differs, as of a Dataset that augments its items, what reads them anew
+    for training. The columns are one reading of them.
     """
 
     columns: Mapping[str, torch.Tensor]
     reader: RowReader | None = None
+    source: InputSource | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
+        if self.source is not None:
+            lengths["x"] = len(self.source)
         if len(set(lengths.values())) > 1:
             raise DataError(f"Columns of one sample set must have one length; got {lengths}.")
 
+    @classmethod
+    def of(cls, inputs: Any, **targets: Tensor) -> Samples:
+        """Samples of inputs as a model is called with them: a tensor, a dict, or a tuple."""
+        return cls({**flat(inputs), **targets})
+
     def __len__(self) -> int:
-        return len(self.columns["x"])
+        if self.source is not None:
+            return len(self.source)
+        return len(next(iter(self.columns.values()))) if self.columns else 0
 
     @property
-    def x(self) -> torch.Tensor:
-        return self.columns["x"]
+    def x(self) -> Any:
+        """All inputs, as a model is called with them: a tensor, a dict or a tuple of tensors, or a table."""
+        if "x" in self.columns:
+            return self.columns["x"]
+        return self.at(torch.arange(len(self)))
 
     @property
     def y(self) -> torch.Tensor:
@@ -56,18 +102,49 @@ class Samples:
     def labelled(self) -> bool:
         return "y" in self.columns
 
-    def read(self, rows: torch.Tensor, seed: int) -> torch.Tensor:
+    @property
+    def input_columns(self) -> dict[str, Tensor]:
+        """The columns that hold inputs."""
+        return {name: column for name, column in self.columns.items() if is_input(name)}
+
+    @property
+    def kinds(self) -> InputKinds:
+        """What one sample's inputs look like."""
+        if self.source is not None:
+            return self.source.kinds()
+        return {name: InputKind.of(column) for name, column in self.input_columns.items()}
+
+    def at(self, rows: Tensor | slice) -> Any:
+        """The inputs of some rows, as they are stored."""
+        if "x" in self.columns:
+            x = self.columns["x"]
+            return x[rows] if isinstance(rows, slice) else x.index_select(0, rows.to(x.device))
+        if self.source is not None:
+            return self.source.read(torch.arange(len(self))[rows] if isinstance(rows, slice) else rows)
+        return nested({name: column[rows] for name, column in self.input_columns.items()})["x"]
+
+    def read(self, rows: torch.Tensor, seed: int) -> Any:
         """The inputs of some rows as training sees them: where each reading differs, those of this seed."""
         if self.reader is None:
-            return self.x.index_select(0, rows)
+            return self.at(rows)
         with all_seeded(seed):
             return self.reader(rows)
+
+    def same_inputs(self, other: Samples) -> bool:
+        """Whether the inputs are the very same as those of others, and not only equal."""
+        mine, others = self.input_columns, other.input_columns
+        return (
+            self.source is other.source
+            and mine.keys() == others.keys()
+            and all(column is others[name] for name, column in mine.items())
+        )
 
     def take(self, rows: torch.Tensor) -> Samples:
         """Some of the rows, in the order given."""
         read, index = self.reader, torch.arange(len(self))[rows]
         reader = None if read is None else lambda rows: read(index[rows])
-        return Samples({name: column[rows] for name, column in self.columns.items()}, reader)
+        source = None if self.source is None else self.source.take(index)
+        return Samples({name: column[rows] for name, column in self.columns.items()}, reader, source)
 
     def few_of_each(self, count: int = 5) -> Samples:
         """A few samples of each label: enough to try an estimator out."""
@@ -76,58 +153,81 @@ class Samples:
 
     def with_targets(self, targets: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> Samples:
         """These samples with further columns, e.g. what a model should answer on each of them."""
-        return Samples({**self.columns, **(targets or {}), **more}, self.reader)
+        return Samples({**self.columns, **(targets or {}), **more}, self.reader, self.source)
 
     def inputs(self) -> Samples:
         """These samples without labels and targets."""
-        return Samples({"x": self.x}, self.reader)
+        return Samples(self.input_columns, self.reader, self.source)
 
     @staticmethod
     def concat(parts: Sequence[Samples]) -> Samples:
         """One set after the other. Where a set lacks a column: no label, weight 1, zeros for any target."""
         shapes = {name: column for part in parts for name, column in part.columns.items()}
+        source: InputSource | None = None
+        if any(part.source is not None for part in parts):
+            source = joined(parts)
+            shapes = {name: column for name, column in shapes.items() if not is_input(name)}
 
         def column(part: Samples, name: str) -> torch.Tensor:
             if name in part.columns:
-                return part.columns[name]
+                mine, first = part.columns[name], parts[0].columns.get(name)
+                both = first is not None and is_input(name) and first.is_floating_point() and mine.is_floating_point()
+                return mine.to(first.dtype) if both and first is not None else mine
             like = shapes[name]
             return torch.full((len(part), *like.shape[1:]), _FILL.get(name, 0), dtype=like.dtype)
 
-        whole = Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes})
+        whole = Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes}, source=source)
         if all(part.reader is None for part in parts):
             return whole
         begins = np.cumsum([0, *(len(part) for part in parts)])
 
-        def reader(rows: torch.Tensor) -> torch.Tensor:
-            x = whole.x[rows]
+        def reader(rows: torch.Tensor) -> Any:
+            inputs = flat(whole.at(rows))
             for part, begin in zip(parts, begins, strict=False):
                 inside = (begin <= rows) & (rows < begin + len(part))
                 if part.reader is not None and inside.any():
-                    x[inside] = part.reader(rows[inside] - begin).to(x.dtype)
-            return x
+                    for name, column in flat(part.reader(rows[inside] - begin)).items():
+                        inputs[name][inside] = column.to(inputs[name].dtype)
+            return nested(inputs)["x"]
 
-        return Samples(whole.columns, reader)
+        return Samples(whole.columns, reader, source)
+
+
+def joined(parts: Sequence[Samples]) -> InputSource:
+    """The inputs of sets of which one at least has a source of them."""
+    whole = next(part.source for part in parts if part.source is not None).take(torch.arange(0))
+    for part in parts:
+        whole = whole.then(part)
+    return whole
 
 
 class SharedData:
     """Data that all participants may see, perhaps with labels. Who has the same label space shares one copy.
 
     Args:
-        x: the inputs.
+        inputs: the inputs, or samples of which only the inputs count.
         y: their labels, if there are any.
         owner: what an error calls them.
     """
 
-    def __init__(self, x: Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data") -> None:
-        self.x, self.y, self._owner = x, y, owner
+    def __init__(
+        self, inputs: Samples | Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data"
+    ) -> None:
+        self.inputs = inputs.inputs() if isinstance(inputs, Samples) else Samples({"x": inputs})
+        self.y, self._owner = y, owner
         self._whole: dict[LabelSpace, Samples] = {}
         self._known: dict[LabelSpace, Samples | None] = {}
+
+    @property
+    def x(self) -> Any:
+        """The inputs as they were given."""
+        return self.inputs.x
 
     def whole(self, labels: LabelSpace) -> Samples:
         """All samples; labels outside the label space are no labels."""
         if labels not in self._whole:
             known = {} if self.y is None else {"y": encode(self.y, labels, self._owner, strict=False)}
-            self._whole[labels] = Samples({"x": self.x, **known})
+            self._whole[labels] = self.inputs.with_targets(known)
         return self._whole[labels]
 
     def known(self, labels: LabelSpace) -> Samples | None:

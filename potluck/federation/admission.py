@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from potluck.core.architecture import Architecture, Itself
 from potluck.core.errors import DataError, RequirementsError, SettingsError
+from potluck.core.inputs import describe
 from potluck.core.samples import Samples, SharedData, as_inputs, as_pair
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -53,11 +53,11 @@ class Admission:
         if participant.is_local and isinstance(network := participant.learner, Network):
             self._look_at(network, participant)
             if test is not None:
-                participant.plan.check_prediction(participant.data.x, name)
-        self._inputs = self._inputs if self._inputs[0] else (name, _input_kind(participant.data.x))
-        self.check_inputs(name, participant.data.x)
+                participant.plan.check_prediction(participant.data, name)
+        self._inputs = self._inputs if self._inputs[0] else (name, describe(participant.data.kinds))
+        self.check_inputs(name, participant.data)
         if test is not None:
-            self.check_inputs(f"the test data of {name}", test.x)
+            self.check_inputs(f"the test data of {name}", test)
         self._kinds.setdefault(_kind_of(participant), participant)
 
     def _look_at(self, network: Network, participant: Participant) -> None:
@@ -67,12 +67,12 @@ class Admission:
             self._networks[own] = (own, network.probe(participant.data, participant.plan))
         network.share(*self._networks[own])
 
-    def check_inputs(self, owner: str, x: Tensor) -> None:
+    def check_inputs(self, owner: str, samples: Samples) -> None:
         """Raises DataError unless these inputs are of the same kind as those of the first participant."""
-        first, kind = self._inputs
-        if _input_kind(x) != kind:
+        (first, kind), found = self._inputs, describe(samples.kinds)
+        if found != kind:
             raise DataError(
-                f"{owner} has inputs of {_input_kind(x)}, {first} of {kind}; expected the same for all. "
+                f"{owner} has inputs of {found}, {first} of {kind}; expected the same for all. "
                 f"Convert them before they join."
             )
 
@@ -115,8 +115,3 @@ def _kind_of(participant: Participant) -> Hashable:
     learner = participant.learner
     model = learner.architecture if isinstance(learner, Network) else type(learner)
     return model, participant.labels, participant.plan.transform, str(participant.named_stages)
-
-
-def _input_kind(x: Tensor) -> str:
-    """What must be the same about all inputs: the shape, and whether they are bytes, which are scaled."""
-    return f"shape {tuple(x.shape[1:])}" + (" in bytes" if x.dtype == torch.uint8 else "")

@@ -142,7 +142,7 @@ class Federation:
         if not admission.participants:
             raise SettingsError("A federation needs at least one participant; got none.")
         if shown is not None:
-            admission.check_inputs("the public data", shown.x)
+            admission.check_inputs("the public data", shown.inputs)
         admission.check_fit(self.method, shown)
         return admission.participants
 

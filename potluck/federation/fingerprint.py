@@ -160,6 +160,8 @@ def _samples(parts: Iterable[Samples]) -> str:
             for name, column in sorted(part.columns.items()):
                 digest.update(f"{name} {tuple(column.shape)} {column.dtype}".encode())
                 digest.update(column.contiguous().view(torch.uint8).numpy().data)
+            if part.source is not None:
+                digest.update(part.source.digest())
             known[part] = digest.digest()
         whole.update(known[part])
     return whole.hexdigest()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from potluck.core.errors import DataError, ModelError, SettingsError
+from potluck.core.inputs import shapes
 from potluck.core.labels import Label, LabelSpace, decode, encode, label_space
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
@@ -300,7 +301,7 @@ class Participant:
         )
 
     def _build(self) -> Any:
-        return build(self._brought_model, tuple(self.data.x.shape[1:]), len(self.labels))
+        return build(self._brought_model, shapes(self.data.kinds), len(self.labels))
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

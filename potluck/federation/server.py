@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 from potluck.core.errors import DataError
+from potluck.core.inputs import shapes
 from potluck.core.learner import Learner
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
@@ -73,7 +74,7 @@ class Server:
             classes: how many logits it puts out.
         """
         if name not in self.learners:
-            shape = tuple(self.public.x.shape[1:]) if self.public is not None else ()
+            shape = shapes(self.public.kinds) if self.public is not None else ()
             with seeded(derive(self.seed, self.name, name, "initial weights")):
                 self.learners[name] = Network(build(model, shape, classes))
             if name in self._restored:

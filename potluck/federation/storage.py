@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary, ref
 from torch import Tensor, nn
 
 from potluck.core.architecture import Architecture
-from potluck.core.samples import RowReader, Samples
+from potluck.core.samples import InputSource, RowReader, Samples
 from potluck.federation.participant import HEAVY, Participant
 from potluck.learners.network import Network, Traits
 from potluck.runs.serialization import read_state, save_state
@@ -41,6 +41,7 @@ class Stored:
     architecture: Architecture | None = None
     traits: Traits | None = None
     reader: RowReader | None = None
+    source: InputSource | None = None
 
 
 class DiskStorage:
@@ -138,7 +139,8 @@ class DiskStorage:
                 thing.look_again()
             stored.architecture, stored.traits = thing.architecture, thing.traits
             stored.exemplar = self._exemplars.setdefault(thing.architecture, thing.model.cpu())
-        stored.reader = thing.reader if isinstance(thing, Samples) else None
+        if isinstance(thing, Samples):
+            stored.reader, stored.source = thing.reader, thing.source
         if version is None or version != stored.version:
             save_state(self._path(stored), _state(thing))
         stored.version = None  # the memory of dropped tensors may be used for others
@@ -146,7 +148,7 @@ class DiskStorage:
     def _read(self, stored: Stored, name: str) -> Any:
         state = read_state(self._path(stored))
         if stored.exemplar is None:
-            return state if name == "state" else Samples(state, stored.reader)
+            return state if name == "state" else Samples(state, stored.reader, stored.source)
         network = Network(copy.deepcopy(stored.exemplar))
         assert stored.architecture is not None
         network.share(stored.architecture, stored.traits)

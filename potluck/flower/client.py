@@ -41,6 +41,7 @@ from potluck.flower.protocol import (
     ExchangeReached,
     Failed,
     Finished,
+    InputFacts,
     Invitation,
     Message,
     PhaseEnded,
@@ -158,8 +159,7 @@ class Client:
         return Accepted(
             name=me.name,
             labels=list(me.labels),
-            input_shape=list(me.data.x.shape[1:]),
-            uint8_inputs=me.data.x.dtype == torch.uint8,
+            inputs={name: InputFacts.of(kind) for name, kind in me.data.kinds.items()},
             has_public=invitation.public is None or self._public is not None,
         ).message()
 
@@ -179,7 +179,7 @@ class Client:
         admission = Admission()
         admission.admit(me, self._join)
         if self._public is not None:
-            admission.check_inputs("the public data", self._public.x)
+            admission.check_inputs("the public data", self._public.inputs)
         admission.check_fit(method, self._public, alone=True)
         me.check_keepable()
         check_resumable([me], method, invitation.keep_optimizer)

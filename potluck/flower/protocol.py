@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal, Never, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from potluck.core.errors import PayloadError
+from potluck.core.inputs import InputKind
 from potluck.core.labels import Label
 from potluck.federation.round import Phase
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised with every change that an older version would misread."""
 
 MAX_HEAD_BYTES = 2**20
@@ -160,22 +161,41 @@ class Finished(Head):
     rounds: Number
 
 
+class InputFacts(Head):
+    """What one input of a sample looks like.
+
+    Args:
+        shape: its shape.
+        numbers: what it holds: "floats", "integers", "bytes" (which may be scaled), or the words for a table.
+    """
+
+    shape: Annotated[list[Annotated[int, Field(ge=0, le=2**40)]], Field(max_length=16)]
+    numbers: Annotated[str, Field(max_length=200)]
+
+    @classmethod
+    def of(cls, kind: InputKind) -> InputFacts:
+        """Those of a sample's input."""
+        return cls(shape=list(kind.shape), numbers=kind.numbers)
+
+    def kind(self) -> InputKind:
+        """The kind of input that they tell of."""
+        return InputKind(tuple(self.shape), self.numbers)
+
+
 class Accepted(Head):
     """The participant agrees, and says what the server must know.
 
     Args:
         name: the participant's name.
         labels: its label space.
-        input_shape: the shape of one input.
-        uint8_inputs: whether inputs are bytes, which are scaled.
+        inputs: each input's shape and kind of numbers, by name.
         has_public: whether it needs no copy of the public data.
     """
 
     kind: Literal["accepted"] = "accepted"
     name: Name
     labels: Annotated[list[Label], Field(min_length=1, max_length=2**20)]
-    input_shape: Annotated[list[Annotated[int, Field(ge=0, le=2**40)]], Field(max_length=16)]
-    uint8_inputs: bool
+    inputs: Annotated[dict[Name, InputFacts], Field(min_length=1, max_length=256)]
     has_public: bool
 
 

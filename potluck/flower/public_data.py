@@ -9,24 +9,29 @@ from pathlib import Path
 import numpy as np
 
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.inputs import flat, is_input
 from potluck.core.payload import Payload
-from potluck.core.samples import SharedData
+from potluck.core.samples import Samples, SharedData
 from potluck.flower.protocol import PublicDataInfo
 
 
 def to_payload(public: SharedData) -> Payload:
     """Inputs, and labels if there are any."""
-    return Payload({"x": public.x}, {} if public.y is None else {"y": public.y.tolist()})
+    columns = flat(public.inputs.x)
+    return Payload(columns, {} if public.y is None else {"y": public.y.tolist()})
 
 
 def from_payload(payload: Payload) -> SharedData:
     """The public data that a payload holds."""
-    if set(payload.tensors) != {"x"} or set(payload.facts) - {"y"}:
+    names = set(payload.tensors)
+    if not names or not all(map(is_input, names)) or ("x" in names and len(names) > 1) or set(payload.facts) - {"y"}:
         raise PayloadError(f"expected public data; got {sorted(payload.tensors)} and {sorted(payload.facts)}")
-    y = payload.facts.get("y")
-    if y is not None and len(y) != len(payload["x"]):
-        raise PayloadError(f"{len(payload['x'])} public inputs but {len(y)} labels")
-    return SharedData(payload["x"], None if y is None else np.asarray(y))
+    if len({column.shape[:1] for column in payload.tensors.values()} | {()}) > 2 or not payload[min(names)].ndim:
+        raise PayloadError("the inputs of the public data differ in length")
+    y, inputs = payload.facts.get("y"), Samples(payload.tensors)
+    if y is not None and len(y) != len(inputs):
+        raise PayloadError(f"{len(inputs)} public inputs but {len(y)} labels")
+    return SharedData(inputs, None if y is None else np.asarray(y))
 
 
 def checksum(payload: Payload) -> str:

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import torch
+from torch import Tensor
 
-from potluck.core.errors import SettingsError
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.inputs import InputKinds
 from potluck.core.plan import Plan
-from potluck.core.samples import Samples, SharedData
+from potluck.core.samples import InputSource, Samples, SharedData
 from potluck.engines.session import Answering, own_model
 from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
+
+
+class Elsewhere(InputSource):
+    """Inputs on another machine, of which only the kinds are known here.
+
+    Args:
+        kinds: what one sample's inputs look like.
+    """
+
+    def __init__(self, kinds: InputKinds) -> None:
+        self._kinds = kinds
+
+    def __len__(self) -> int:
+        return 0
+
+    def read(self, rows: Tensor) -> Any:
+        raise DataError("These inputs are on another machine.")
+
+    def take(self, rows: Tensor) -> InputSource:
+        return self
+
+    def kinds(self) -> InputKinds:
+        return self._kinds
+
+    def digest(self) -> bytes:
+        return b""
+
+    def then(self, other: Samples) -> InputSource:
+        return self
 
 
 class RemoteParticipant(Participant):
@@ -30,14 +60,13 @@ class RemoteParticipant(Participant):
         if not 0 < weight < float("inf"):
             raise SettingsError(f"{name}: weight is {weight!r}; expected a finite number above 0.")
         known = accepted or like  # whoever has not come is checked when it comes
-        dtype = torch.uint8 if known.uint8_inputs else torch.float32
         self.name = name
         self.weight = weight
         self.plan = Plan()
         self.labels = tuple(known.labels)
         self.storage = None
         self.working_bytes = 0
-        data = Samples({"x": torch.empty(0, *known.input_shape, dtype=dtype)})
+        data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))
         self.held = {"data": data, "test": None, "learner": None, "state": {}}
         self.public = None
         self.seed = 0

@@ -115,7 +115,7 @@ class ServerRun:
         if expected not in (None, found):
             raise SettingsError(f"The public data have the SHA-256 {found}; the file says {expected}.")
         info = PublicDataInfo(
-            source=self.file.public.source.name, sha256=found, labelled=public.y is not None, count=len(public.x)
+            source=self.file.public.source.name, sha256=found, labelled=public.y is not None, count=len(public.inputs)
         )
         return info, payload.to_bytes()
 

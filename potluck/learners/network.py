@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
+from potluck.core.inputs import describe, moved, nested
 from potluck.core.learner import Learner
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.plan import Plan
@@ -120,27 +121,30 @@ class Network(Learner):
             for name, entry in entries.items():
                 own[name].copy_(entry)
 
-    def example(self, samples: Samples, plan: Plan) -> Tensor:
+    def example(self, samples: Samples, plan: Plan) -> Any:
         """Two samples as the network reads them, where it is."""
-        return plan.inputs(samples.x[:2].to(self._device), self.dtype)
+        return plan.inputs(moved(samples.at(slice(2)), self._device), self.dtype)
 
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
         """Runs two samples through the module, in evaluation mode so that it stays as it is."""
-        kind, shape = type(self.model).__name__, tuple(samples.x.shape[1:])
+        kind = type(self.model).__name__
         self.model.eval()
+        example = self.example(samples, plan)
         try:
             with torch.no_grad(), seeded(0):
-                output = self.model(self.example(samples, plan))
+                output = ModelView(self.model)(example)
+        except ModelError as error:
+            raise ModelError(f"{owner}: {kind}: {error}") from error
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise ModelError(f"{owner}: {kind} cannot read inputs of shape {shape}: {error}") from error
-        found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        expected = (len(samples.x[:2]), classes)
+            told = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
+            raise ModelError(told + _advice(example)) from error
+        found, expected = tuple(output.shape), (min(2, len(samples)), classes)
         if found != expected:
             raise ModelError(
                 f"{owner}: {kind} puts out {found} for {expected[0]} samples; expected {expected}, one number "
                 f"for each of its {classes} labels. Change the last layer, or pass `labels`."
             )
-        plan.draws(samples.x)  # which no seed may decide: told before anything is trained
+        plan.draws(samples)  # which no seed may decide: told before anything is trained
 
     def probe(self, samples: Samples, plan: Plan) -> Traits:
         """What a copy of the module does when it runs two samples, in training and in evaluation; looked at once."""
@@ -153,9 +157,9 @@ class Network(Learner):
             twin = copy.deepcopy(self.model).cpu().train()
             before = Architecture(twin)
             with torch.no_grad(), all_seeded(0):
-                x = plan.inputs(samples.x[:2], self.dtype)
-                _, draws = drawing(lambda: twin(x))
-                twin.eval()(x)
+                x = plan.inputs(samples.at(slice(2)), self.dtype)
+                _, draws = drawing(lambda: ModelView(twin)(x))
+                ModelView(twin.eval())(x)
         except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
             return Traits()
         return Traits(draws, Architecture(twin) != before)
@@ -172,8 +176,8 @@ class Network(Learner):
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
             for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round):
-                batch = {name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()}
-                if not job.plan.draws(job.samples.x):
+                batch = nested({name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()})
+                if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
                 gradients: list[Gradients] = []
                 losses.append([])
@@ -200,15 +204,15 @@ class Network(Learner):
         batches = []
         with torch.no_grad():
             for start in range(0, len(job.samples), EVALUATION_BATCH):
-                x = self.inputs(job, job.samples.x[start : start + EVALUATION_BATCH].to(device))
+                x = self.inputs(job, moved(job.samples.at(slice(start, start + EVALUATION_BATCH)), device))
                 batches.append(tree_map(Tensor.cpu, reading.compute(view, x)))
         return reading.collect(batches)
 
-    def inputs(self, job: Job, x: Tensor) -> Tensor:
+    def inputs(self, job: Job, x: Any) -> Any:
         """A batch of samples as a reading's ``compute`` sees it."""
         if job.reading.of_features:
             return x
-        job.plan.check_prediction(job.samples.x, job.owner)
+        job.plan.check_prediction(job.samples, job.owner)
         return job.plan.inputs(x, self.dtype)
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
@@ -266,6 +270,18 @@ class Network(Learner):
         with torch.no_grad():  # weight decay and momentum move parameters without a gradient, too
             for name, old in before.items():
                 parameters[name].copy_(torch.where(mask[name].bool(), parameters[name], old))
+
+
+def _advice(example: Any) -> str:
+    """What to do about inputs that a module cannot read, where their type may be the reason."""
+    types = {leaf.dtype for leaf in tree_leaves(example) if not leaf.is_floating_point()}
+    if not types:
+        return ""
+    named = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
+    return (
+        f". Inputs of {named} reach a module as they are: give measurements as floats (x.astype('float32')), indices "
+        f"as int64, and flat bytes with Plan(scale='bytes')."
+    )
 
 
 def _kind(plan: Plan) -> str:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from potluck.core.inputs import flat, is_input
 from potluck.core.plan import Plan
 from potluck.core.randomness import all_seeded, derive, generator
 from potluck.core.requests import Job
-from potluck.core.samples import Batch
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,20 @@ def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[
             number += 1
 
 
-def batch_of(job: Job, step: Step, dtype: torch.dtype) -> Batch:
-    """What a step looks at: the rows, augmented, and the draws asked for.
+def batch_of(job: Job, step: Step, dtype: torch.dtype) -> dict[str, Tensor]:
+    """What a step looks at, as columns: the rows, augmented, and the draws asked for.
 
     The plan's transform comes later, in a whole stack at once, unless it draws random numbers: those are the job's own.
     """
-    rows = step.rows.to(job.samples.x.device)
-    rest = {name: column.index_select(0, rows) for name, column in job.samples.columns.items() if name != "x"}
-    batch = {"x": job.samples.read(rows, derive(job.seed, "items", step.number)), **rest}
+    rows, columns = step.rows, job.samples.columns
+    x = job.samples.read(rows, derive(job.seed, "items", step.number))
     if job.plan.augment is not None:
-        batch["x"] = job.plan.augment(batch["x"], generator(job.seed, "augment", step.number))
-    if job.plan.draws(job.samples.x):
+        x = job.plan.augment(x, generator(job.seed, "augment", step.number))
+    if job.plan.draws(job.samples):
         with all_seeded(derive(job.seed, "transform", step.number)):
-            batch["x"] = job.plan.inputs(batch["x"], dtype)
+            x = job.plan.inputs(x, dtype)
+    rest = {n: column.index_select(0, rows.to(column.device)) for n, column in columns.items() if not is_input(n)}
+    batch = {**flat(x), **rest}
     for name, shape in job.fit.noise.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from potluck.core.errors import ModelError, SettingsError
+from potluck.core.inputs import InputKind, describe, flat
 from potluck.core.model_view import ModelView, submodule
 from potluck.core.randomness import seeded
 
@@ -50,7 +52,7 @@ def convolutions(module: nn.Module, count_shortcuts: bool = False) -> list[str]:
     return kept
 
 
-def draft_point(module: nn.Module, convolution: str, example: Tensor) -> str:
+def draft_point(module: nn.Module, convolution: str, example: Any) -> str:
     """Where a convolution's draft is taken (DraftFed): at the BatchNorm that reads just its output, or at itself."""
     seen: dict[str, tuple[Tensor, int]] = {}
 
@@ -70,7 +72,7 @@ def draft_point(module: nn.Module, convolution: str, example: Tensor) -> str:
     return next((path for path, (read, then) in seen.items() if read is made and then == version), convolution)
 
 
-def find_stages(module: nn.Module, example: Tensor, stages: Mapping[str, Sequence[str]] | None = None) -> Stages:
+def find_stages(module: nn.Module, example: Any, stages: Mapping[str, Sequence[str]] | None = None) -> Stages:
     """A network's extractor, intermediate layers and classifier (FedIN), found or as named in ``stages``.
 
     The steps are the module's children in definition order; a child that holds every convolution is a wrapper, and
@@ -156,12 +158,13 @@ def _kind(module: nn.Module) -> str:
     return type(module).__name__
 
 
-def _run(module: nn.Module, example: Tensor) -> Tensor:
+def _run(module: nn.Module, example: Any) -> Tensor:
     try:
         with _evaluating(module):
-            output: Tensor = module(example)
+            output = ModelView(module)(example)
     except _CANNOT_RUN as error:
-        raise ModelError(f"{_kind(module)} cannot read inputs of shape {tuple(example.shape[1:])}: {error}") from error
+        kinds = {name: InputKind.of(column) for name, column in flat(example).items()}
+        raise ModelError(f"{_kind(module)} cannot read inputs of {describe(kinds)}: {error}") from error
     return output
 
 

@@ -61,7 +61,7 @@ class CoFED(Method):
         yield Fit()
         reply = yield Exchange("votes", Payload({"votes": votes((yield Predict(me.public)), self.margin)}))
         rows, labels = reply["rows"].long(), reply["labels"].long()
-        received = Samples({"x": me.public.x[rows].to(me.data.x.dtype), "y": labels})
+        received = me.public.inputs().take(rows).with_targets(y=labels)
         both = Samples.concat([me.data, received])
         if self.class_weighted:
             both = both.with_targets(weight=inverse_frequency(both.y))

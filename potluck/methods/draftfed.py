@@ -15,13 +15,14 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from potluck.core.errors import ModelError, PayloadError
+from potluck.core.inputs import Batch
 from potluck.core.labels import one_space
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import MAX_BYTES, LazyReplies, Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
-from potluck.core.samples import Batch, Samples
+from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant

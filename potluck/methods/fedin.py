@@ -14,12 +14,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from potluck.core.inputs import Batch
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context, Gradients
 from potluck.core.payload import Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
-from potluck.core.samples import Batch, Samples
+from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Needs, Steps, exchange
 from potluck.federation.participant import Participant

@@ -7,14 +7,16 @@ from typing import Any
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
+from potluck.core.inputs import Batch
 from potluck.core.labels import UNLABELLED
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context, hard_and_soft
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Predict
-from potluck.core.samples import Batch, Samples
+from potluck.core.samples import Samples
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.fd import FD, probabilities_schema
@@ -57,11 +59,12 @@ class MHAT(FD):
         # By name: the order in which answers arrive must not decide which samples are in one batch.
         told = sorted(answers, key=lambda answer: answer[0])
         # X is the same in all of them: unless the plan augments, a sample is its index in X.
-        plan, copied = self.server_plan, self.server_plan.augment is not None
-        x = public.x if copied else torch.arange(len(public))
-        sets = [Samples({"x": x, "soft": payload["probabilities"]}) for _, payload in told]
+        plan = self.server_plan
+        copied = plan.augment is not None or public.source is not None
+        x = public.inputs() if copied else Samples({"x": torch.arange(len(public))})
+        sets = [x.with_targets(soft=payload["probabilities"]) for _, payload in told]
         if public.labelled:
-            sets.append(Samples({"x": x, "y": public.y, "soft": torch.zeros_like(sets[0].columns["soft"])}))
+            sets.append(x.with_targets(y=public.y, soft=torch.zeros_like(sets[0].columns["soft"])))
         else:
             sets = [part.with_targets(y=torch.full((len(part),), UNLABELLED)) for part in sets]
         yield Fit(
@@ -78,5 +81,5 @@ class MHAT(FD):
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """``hard_and_soft`` of public samples given by their index."""
     dtype = next(iter(model.parameters.values())).dtype
-    x = context["plan"].inputs(context["public"][batch["x"]], dtype)
+    x = context["plan"].inputs(tree_map(lambda column: column[batch["x"]], context["public"]), dtype)
     return hard_and_soft(model, {**batch, "x": x}, context)

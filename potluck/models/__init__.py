@@ -58,19 +58,20 @@ INPUT_SHAPE, CLASSES = (3, 32, 32), 10
 """What ``describe`` counts parameters at."""
 
 
-def build(model: str | Callable[..., Any], input_shape: tuple[int, ...], classes: int, **settings: Any) -> Any:
+def build(model: str | Callable[..., Any], input_shape: Any, classes: int, **settings: Any) -> Any:
     """Builds a model.
 
     Args:
         model: a callable, or its name: one of ``MODELS`` or ``"package.module:callable"``. A scikit-learn class can be
             named, too.
-        input_shape: the shape of one input; passed on to a callable that takes it.
+        input_shape: the shape of one input, or a dict of them by name; passed on to a callable that takes it.
         classes: how many classes; passed on to a callable that takes it.
         settings: further arguments of the callable; a wrong one is an error with its name.
     """
     name, builder = (model, MODELS[model]) if isinstance(model, str) else (_function(model).__name__, model)
     taken = inspect.signature(builder).parameters
-    offered = {"input_shape": tuple(input_shape), "classes": classes}
+    shape = dict(input_shape) if isinstance(input_shape, dict) else tuple(input_shape)
+    offered = {"input_shape": shape, "classes": classes}
     return call(name, builder, settings, **{key: value for key, value in offered.items() if key in taken})
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from potluck import Plan, SettingsError
+from potluck import Plan, Samples, SettingsError
 from potluck.learners.network import make_optimizer
 
 
@@ -117,10 +117,40 @@ def test_named_optimizers_take_weight_decay(optimizer):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
-def test_bytes_are_divided_by_255(dtype):
-    x = Plan().inputs(torch.tensor([[0, 51, 255]], dtype=torch.uint8), dtype)
+def test_bytes_of_pictures_are_divided_by_255(dtype):
+    x = Plan().inputs(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8), dtype)
     assert x.dtype == dtype
-    torch.testing.assert_close(x, torch.tensor([[0, 0.2, 1]], dtype=dtype))
+    torch.testing.assert_close(x, torch.tensor([[[0, 0.2, 1]]], dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("scale", "flat", "picture"), [("pictures", False, True), ("bytes", True, True), ("never", False, False)]
+)
+def test_which_bytes_are_scaled_is_a_setting(scale, flat, picture):
+    """A row of bytes may as well hold tokens: only what has a height and a width is a picture."""
+    for shape, scaled in (((1, 3), flat), ((1, 3, 3), picture), ((1, 1, 3, 3), picture)):
+        x = torch.full(shape, 255, dtype=torch.uint8)
+        expected = torch.ones(shape, dtype=torch.float64) if scaled else x
+        found = Plan(scale=scale).inputs(x, torch.float64)
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)
+
+
+def test_each_of_several_inputs_follows_the_rule_by_itself():
+    given = {
+        "ids": torch.tensor([[3, 255]], dtype=torch.uint8),
+        "mask": torch.tensor([[True, False]]),
+        "picture": torch.full((1, 2, 2), 255, dtype=torch.uint8),
+        "age": torch.tensor([[40.0]], dtype=torch.float64),
+    }
+    found = Plan().inputs(given, torch.float32)
+    assert {name: column.dtype for name, column in found.items()} == {
+        "ids": torch.uint8,
+        "mask": torch.bool,
+        "picture": torch.float32,
+        "age": torch.float32,
+    }
+    assert torch.equal(found["picture"], torch.ones(1, 2, 2))
 
 
 def test_floats_are_brought_to_the_models_precision():
@@ -149,7 +179,7 @@ def test_a_transform_may_be_named():
     assert Plan(transform="torch:neg").inputs(torch.tensor([1.5]), torch.float32).item() == -1.5
 
 
-INPUTS = torch.arange(12.0).reshape(4, 3)
+INPUTS = Samples({"x": torch.arange(12.0).reshape(4, 3)})
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def invitation(method: Any, /, *, seed: int = 3, public: Any = None, rounds: int
     if public is not None:
         data = shared(public)
         info = PublicDataInfo(
-            source="made", sha256=checksum(to_payload(data)), labelled=data.y is not None, count=len(data.x)
+            source="made", sha256=checksum(to_payload(data)), labelled=data.y is not None, count=len(data.inputs)
         )
     facts: dict[str, Any] = {
         "protocol": PROTOCOL,

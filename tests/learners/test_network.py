@@ -131,7 +131,7 @@ class Odd(nn.Module):
     """Puts out something that is no tensor."""
 
     def forward(self, x):
-        return x, x
+        return [x.shape, x]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ class Odd(nn.Module):
         (nn.Conv2d(3, 2, 1).double(), r"clinic: Conv2d cannot read inputs of shape \(3,\): "),
         (nn.Linear(3, 5).double(), r"clinic: Linear puts out \(2, 5\) for 2 samples; expected \(2, 2\)"),
         (nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)), r"puts out \(2,\) for 2 samples"),
-        (Odd(), "Odd puts out tuple for 2 samples"),
+        (Odd(), "clinic: Odd: The model returns a list; expected its logits: a tensor, an object with"),
     ],
 )
 def test_a_model_that_does_not_fit_is_told_before_training(module, complaint):
@@ -255,7 +255,7 @@ def test_a_last_batch_of_one_sample_does_not_stop_batchnorm():
 
 def test_bytes_are_scaled_and_augmented_on_the_way_in():
     images = Samples({"x": torch.full((8, 3), 255, dtype=torch.uint8), "y": SAMPLES.y[:8]})
-    plan = SGD.replace(augment=lambda x, generator: x - 51)
+    plan = SGD.replace(augment=lambda x, generator: x - 51, scale="bytes")
     floats = Samples({"x": torch.full((8, 3), 0.8, dtype=torch.float64), "y": SAMPLES.y[:8]})
     close(fit(plain(), samples=images, plan=plan)[0].model, fit(plain(), samples=floats)[0].model)
 

@@ -92,7 +92,7 @@ def test_augmentation_sees_stored_inputs_before_they_are_scaled():
         seen.append(x.dtype)
         return x + 51
 
-    stored = Samples({"x": torch.full((10, 2), 204, dtype=torch.uint8)})
+    stored = Samples({"x": torch.full((10, 2, 1), 204, dtype=torch.uint8)})
     _, found = batch(augment=brighten, samples=stored)
     assert seen == [torch.uint8]
     assert found["x"].unique().tolist() == [1.0]

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from potluck.core.inputs import kinds_key, shapes
+from potluck.core.model_view import ModelView
 from potluck.core.randomness import seeded
 from potluck.core.requests import Job
 from potluck.learners.network import Network
@@ -70,7 +72,7 @@ class Kind:
     def of(cls, job: Job) -> Kind:
         network = job.learner
         assert isinstance(network, Network)
-        words = json.dumps([network.architecture.digest, list(job.samples.x.shape[1:]), job.plan.batch_size])
+        words = json.dumps([network.architecture.digest, shapes(job.samples.kinds), job.plan.batch_size])
         return cls(
             f"{type(network.model).__name__} {hashlib.sha256(words.encode()).hexdigest()[:12]}",
             convolves(network.model),
@@ -159,7 +161,7 @@ def possible(wave: Wave, accompanied: bool, cores: int) -> list[Strategy]:
 def key_of(job: Job) -> Hashable:
     """Trainings of equal keys are of one kind."""
     assert isinstance(job.learner, Network)
-    return job.learner.architecture, job.samples.x.shape[1:], job.plan.batch_size
+    return job.learner.architecture, kinds_key(job.samples.kinds), job.plan.batch_size
 
 
 def samples_seen(job: Job) -> int:
@@ -197,7 +199,7 @@ def operations(job: Job) -> int:
         layer.register_forward_hook(look)
     try:
         with torch.no_grad(), seeded(0):
-            twin(job.plan.inputs(job.samples.x[:1], network.dtype))
+            ModelView(twin)(job.plan.inputs(job.samples.at(slice(1)), network.dtype))
     except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
         times.clear()
     return int(sum(2 * weight.numel() * times.get(id(weight), 1) for weight in twin.parameters()))

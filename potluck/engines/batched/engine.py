@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils._pytree import tree_map
 
+from potluck.core.inputs import moved
 from potluck.core.model_view import ModelView
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
@@ -163,7 +164,7 @@ class Batched(Engine):
             draws = network.probe(job.samples, job.plan).draws
             block = self._block(job, index) if draws else None
             mine = block, draws_batches(job), tuple(sorted(network.remembered(job)))
-        return type(job.work), network.architecture, job.plan.transform, job.work.stack_key(job), mine
+        return type(job.work), network.architecture, job.plan.transform, job.plan.scale, job.work.stack_key(job), mine
 
     def _block(self, job: Job, index: int) -> int:
         """Which block of names a job belongs to; of a party that does not take part in a phase, by its number."""
@@ -338,20 +339,21 @@ def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
     members, reading = networks(jobs), jobs[0].reading
     skeleton = copy.deepcopy(members[0].model).to(device).eval()
     weights = stack_weights(members, device)
-    shared = all(job.samples.x is jobs[0].samples.x for job in jobs)
+    shared = all(job.samples.same_inputs(jobs[0].samples) for job in jobs)
 
-    def compute(weights: Stack, x: Tensor) -> Any:
+    def compute(weights: Stack, x: Any) -> Any:
         return reading.compute(ModelView(skeleton, weights), x)
 
-    def inputs(number: int, cut: slice) -> Tensor:
-        return members[number].inputs(jobs[number], jobs[number].samples.x[cut].to(device))
+    def inputs(number: int, cut: slice) -> Any:
+        return members[number].inputs(jobs[number], moved(jobs[number].samples.at(cut), device))
 
     batches: list[list[Any]] = [[] for _ in jobs]
     layers = stacked_layers(ours_pay(device, len(members))) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), layers:
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             cut = slice(start, start + EVALUATION_BATCH)
-            x = inputs(0, cut) if shared else torch.stack([inputs(number, cut) for number in range(len(jobs))])
+            each = [inputs(number, cut) for number in range(1 if shared else len(jobs))]
+            x = each[0] if shared else tree_map(lambda *parts: torch.stack(parts), *each)
             found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
             for number, mine in enumerate(batches):
                 mine.append(tree_map(lambda whole, number=number: whole[number], found))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from potluck.core.inputs import Batch, nested
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.requests import Job
 from potluck.engines.batched.optimizers import Moments
@@ -113,9 +114,10 @@ def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Ten
 
 
 def draws_batches(job: Job) -> bool:
-    """Whether random numbers are drawn for a training's batches, which are each participant's own."""
-    augments = job.plan.augment is not None or job.plan.draws(job.samples.x)
-    return augments or bool(job.fit.noise) or job.samples.reader is not None
+    """Whether a training's batches are each participant's own: numbers are drawn for them, or they are read anew."""
+    augments = job.plan.augment is not None or job.plan.draws(job.samples)
+    read = job.samples.reader is not None or job.samples.source is not None
+    return augments or bool(job.fit.noise) or read
 
 
 def made_by_turn(job: Job, device: torch.device) -> bool:
@@ -128,7 +130,7 @@ class StackedData:
 
     def __init__(self, first: Job, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
-        self.transformed = first.plan.draws(first.samples.x)
+        self.transformed = first.plan.draws(first.samples)
         """Whether batches have been through the plan's transform: where that draws each participant's own numbers."""
         self._drawn, self.by_turn = draws_batches(first), made_by_turn(first, device)
         self._held: list[tuple[Tensor, int]] = []
@@ -177,11 +179,11 @@ class StackedData:
                 torch.index_select(job.samples.columns[name], 0, step.rows, out=batch)
         return found
 
-    def batch(self, samples: Stack | Tensor) -> Stack:
+    def batch(self, samples: Stack | Tensor) -> Batch:
         """What the objectives see at one step, before the plan's transform: what was drawn, or what is in the rows."""
         if isinstance(samples, Tensor):
-            return {name: column[samples] for name, column in self._columns.items()}
-        return samples
+            samples = {name: column[samples] for name, column in self._columns.items()}
+        return nested(samples)
 
 
 class StackedContext:

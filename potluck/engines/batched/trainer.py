@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
+from potluck.core.inputs import Batch, size_of
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Gradients
 from potluck.core.plan import Plan
@@ -233,7 +234,7 @@ class Training:
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _all_gradients(self, key: GraphKey, state: StackState, batch: Stack) -> tuple[tuple[Call, ...], Any]:
+    def _all_gradients(self, key: GraphKey, state: StackState, batch: Batch) -> tuple[tuple[Call, ...], Any]:
         """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
         calls = self._calls or ()
         zeros = [torch.zeros((), dtype=self.dtype).expand(*key.shape, *call.shape) for call in calls]
@@ -241,7 +242,7 @@ class Training:
         return calls, of_all(state.parameters, state.buffers, batch, state.context, zeros)
 
     def _gradients(
-        self, parameters: Stack, buffers: Stack, batch: Stack, context: list[Stack], zeros: list[Tensor]
+        self, parameters: Stack, buffers: Stack, batch: Batch, context: list[Stack], zeros: list[Tensor]
     ) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks.
 
@@ -263,7 +264,7 @@ class Training:
                 # Layers write to their buffers: let them write to copies, and pass those on.
                 written = {name: buffer.clone() for name, buffer in buffers.items()}
                 parameters = {**sought[0], **fixed}
-                with self._linear_layers(parameters, sought[1], len(batch["x"])) as inputs:
+                with self._linear_layers(parameters, sought[1], size_of(batch["x"])) as inputs:
                     loss = objective(ModelView(self.skeleton, {**parameters, **written}), batch, known)
                 return loss, (loss.detach(), written, inputs)
 
