@@ -1,0 +1,120 @@
+"""What runs in Flower's ServerApp, on a grid without processes: it begins, reports, ends, and says how."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.flower.progress import ProgressLog
+from potluck.flower.server_app import serve
+from potluck.methods import FedAvg
+from tests.flower.fakes import FakeGrid, client_of, on_serial, people
+from tests.tables import agree
+
+FILE = """
+rounds = 2
+seed = 3
+device = "cpu"
+join_timeout = {join_timeout}
+answer_timeout = 5
+{more}
+method = "{method}"
+[[participants]]
+name = "p0"
+[[participants]]
+name = "p1"
+[[participants]]
+name = "p2"
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Serves a file to those in a grid; returns what was said of it."""
+
+    def served(grid=None, method="FedAvg", more="", join_timeout=5, **config):
+        (tmp_path / "federation.toml").write_text(FILE.format(method=method, more=more, join_timeout=join_timeout))
+        if grid is None:
+            grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
+        places = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": tmp_path / "p.log"}
+        ProgressLog(tmp_path / "p.log").clear()
+        serve(grid, {**{name: str(place) for name, place in places.items()}, **config})
+        return ProgressLog(tmp_path / "p.log").new_lines()
+
+    return served
+
+
+def outcome(tmp_path):
+    return ProgressLog(tmp_path / "p.log").outcome()
+
+
+def test_a_federation_is_served_from_its_file_to_its_end(site, tmp_path):
+    lines = site()
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    agree(rows, on_serial(FedAvg()).rows(), 1e-12)
+    assert outcome(tmp_path) == ""
+    assert lines[0] == "waiting for p0, p1, p2"
+    assert [line.partition(" is here")[0] for line in lines[1:4]] == ["p0", "p1", "p2"]
+    assert lines[4] == f"playing 2 rounds of FedAvg; kept in {tmp_path / 'run'}"
+    rounds = [line for line in lines if line.startswith("round ")]
+    assert [line.partition(":")[0] for line in rounds] == ["round 1 of 2", "round 2 of 2"]
+    assert all("mean accuracy" in line for line in rounds)
+    assert "after round 2" in (tmp_path / "run" / "table.txt").read_text()
+
+
+def test_a_run_is_not_written_over_and_goes_on_where_it_is_asked_to(site, tmp_path):
+    site()
+    identity = (tmp_path / "run" / "federation.json").read_text()
+    with pytest.raises(SettingsError, match=r"already holds a run\. Go on with --resume"):
+        site()
+    assert "already holds a run" in outcome(tmp_path)
+    site(resume=True)
+    assert outcome(tmp_path) == ""
+    assert (tmp_path / "run" / "federation.json").read_text() == identity, "participants know it by that"
+
+
+def test_who_does_not_come_is_waited_for_and_then_named(site, tmp_path):
+    grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
+    del grid.since[102]
+    with pytest.raises(PotluckError, match=r"After 0\.1 s 2 participants are here \(p0, p1\); a round needs 3"):
+        site(grid, join_timeout=0.1)
+    assert "a round needs 3" in outcome(tmp_path)
+
+
+def test_who_declines_is_not_waited_for(site, tmp_path):
+    own = people(FedAvg())
+    clients = [client_of(person, tmp_path / "states") for person in own[:2]]
+    clients.append(client_of(own[2], tmp_path / "states", consent=lambda *terms: "I would rather not"))
+    with pytest.raises(PotluckError, match=r"Too few take part: a round needs 3\. p2: I would rather not"):
+        site(FakeGrid(clients), join_timeout=60)
+
+
+def test_a_run_that_is_asked_to_stop_says_that_it_stopped(site, tmp_path):
+    class Stopping(FakeGrid):
+        def get_nodes(self):
+            ProgressLog(tmp_path / "p.log").ask_to_stop()
+            return super().get_nodes()
+
+    site(Stopping([client_of(person, tmp_path / "states") for person in people(FedAvg())]))
+    assert outcome(tmp_path) == "stopped"
+
+
+def test_without_a_file_it_says_how_to_name_one(tmp_path):
+    with pytest.raises(SettingsError, match="No federation file: `flwr run"):
+        serve(FakeGrid([]), {"progress": str(tmp_path / "p.log")})
+    assert "No federation file" in outcome(tmp_path)
+
+
+def test_a_bug_is_called_one(site, tmp_path, monkeypatch):
+    monkeypatch.setattr("potluck.flower.server_app.ServerRun.run", lambda self, resume: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        site()
+    assert outcome(tmp_path).startswith("a bug, or a broken installation: ZeroDivisionError: division by zero.")
+
+
+def test_public_data_that_are_not_those_of_the_file_are_an_error(site, tmp_path):
+    public = f'public = {{ source = "tests.flower.things:public", sha256 = "{"0" * 64}" }}'
+    with pytest.raises(SettingsError, match=r"The public data have the SHA-256 [0-9a-f]{64}; the file says 0{64}\."):
+        site(method="CoFED", more=public)
