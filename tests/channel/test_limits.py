@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload
+from tests.core.payloads import same, sample
 
 
 def test_the_limits_unless_somebody_sets_others():
@@ -39,3 +42,22 @@ def test_what_is_not_finite_is_refused_unless_a_schema_looks_later():
     with pytest.raises(PayloadError, match="tensor 'a' holds NaN or infinity"):
         Limits().read(data)
     assert Limits().read(data, finite=False)["a"].isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("limits", "complaint"),
+    [
+        (Limits(bytes=100), r"has \d+ bytes; the limit is 100"),
+        (Limits(tensors=2), "has 3 tensors; the limit is 2"),
+        (Limits(facts=10), r"facts have \d+ characters; the limit is 10"),
+    ],
+)
+def test_what_is_over_a_limit_is_refused(limits, complaint):
+    with pytest.raises(PayloadError, match=complaint):
+        limits.read(sample().to_bytes())
+
+
+def test_what_is_just_at_the_limits_is_read():
+    data = sample().to_bytes()
+    text = json.dumps(dict(sample().facts), separators=(",", ":"))
+    same(Limits(bytes=len(data), tensors=3, facts=len(text)).read(data), sample())

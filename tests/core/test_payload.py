@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from potluck import Limits, Payload, PayloadError, Schema, TensorSpec
+from potluck import Payload, PayloadError, Schema
 from potluck.core.payload import DIMENSIONS, MAX_BYTES, MAX_FACTS, MAX_TENSORS, LazyReplies, dtype_named
+from tests.core.payloads import same, sample
 
 DTYPES = [
     torch.int64,
@@ -50,13 +51,6 @@ def tensors(draw):
 payloads = st.builds(Payload, st.dictionaries(names, tensors(), max_size=5), facts)
 
 
-def sample():
-    return Payload(
-        {"weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(3), "seen": torch.tensor([True, False])},
-        {"labels": ["cat", "dog"], "samples": 12},
-    )
-
-
 def packed(header, body=b""):
     """A file as safetensors lays it out, with any header at all."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
@@ -65,15 +59,6 @@ def packed(header, body=b""):
 
 def described(dtype, shape, length):
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": [0, length]}}
-
-
-def same(one, other):
-    assert set(one.tensors) == set(other.tensors)
-    for name, tensor in one.tensors.items():
-        assert tensor.dtype == other[name].dtype
-        assert tensor.shape == other[name].shape
-        assert torch.equal(tensor, other[name])
-    assert one.facts == other.facts
 
 
 @settings(deadline=None)
@@ -199,25 +184,6 @@ def test_a_made_up_file_is_refused_and_says_why(data, complaint):
         Payload.from_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("limits", "complaint"),
-    [
-        (Limits(bytes=100), r"has \d+ bytes; the limit is 100"),
-        (Limits(tensors=2), "has 3 tensors; the limit is 2"),
-        (Limits(facts=10), r"facts have \d+ characters; the limit is 10"),
-    ],
-)
-def test_what_is_over_a_limit_is_refused(limits, complaint):
-    with pytest.raises(PayloadError, match=complaint):
-        limits.read(sample().to_bytes())
-
-
-def test_what_is_just_at_the_limits_is_read():
-    data = sample().to_bytes()
-    text = json.dumps(dict(sample().facts), separators=(",", ":"))
-    same(Limits(bytes=len(data), tensors=3, facts=len(text)).read(data), sample())
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_numbers_that_are_not_finite_are_refused(value, dtype):
@@ -232,87 +198,6 @@ def test_numbers_that_are_not_finite_are_refused(value, dtype):
 def test_facts_that_are_not_finite_are_refused(text):
     with pytest.raises(PayloadError, match="not plain: Out of range float"):
         Payload.from_bytes(packed({"__metadata__": {"facts": text}}))
-
-
-def test_a_fact_that_is_not_finite_does_not_pass_a_form():
-    with pytest.raises(PayloadError, match="not plain: Out of range float"):
-        Schema(facts={"loss": float}).check(Payload(facts={"loss": float("nan")}))
-
-
-@pytest.mark.parametrize(
-    ("tensor", "complaint"),
-    [
-        (torch.zeros(3), r"shape \(3,\); expected \('any', 2\)"),
-        (torch.zeros(5, 3), r"shape \(5, 3\); expected \('any', 2\)"),
-        (torch.zeros(5, 2, 1), r"shape \(5, 2, 1\)"),
-        (torch.zeros(5, 2).double(), "is torch.float64; expected torch.float32"),
-        (torch.tensor([[0.0, -0.1]]), r"holds -0.1\d*; expected at least 0"),
-        (torch.tensor([[0.0, 1.5]]), "holds 1.5; expected at most 1"),
-    ],
-)
-def test_a_tensor_unlike_what_was_asked_for_is_refused(tensor, complaint):
-    with pytest.raises(PayloadError, match=f"tensor 'p' .*{complaint}"):
-        TensorSpec((None, 2), low=0, high=1).check("p", tensor)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 4])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
-def test_a_tensor_like_what_was_asked_for_is_taken(rows, dtype):
-    TensorSpec((None, 2), dtype, low=0, high=1).check("p", torch.ones(rows, 2, dtype=dtype))
-
-
-def test_a_scalar_is_a_shape_too():
-    TensorSpec(()).check("p", torch.tensor(1.0))
-    with pytest.raises(PayloadError, match=r"expected \(\)"):
-        TensorSpec(()).check("p", torch.ones(1))
-
-
-FORM = Schema({"votes": TensorSpec((2,), torch.int32)}, {"samples": int})
-VOTES = {"votes": torch.zeros(2, dtype=torch.int32)}
-
-
-@pytest.mark.parametrize(
-    ("payload", "complaint"),
-    [
-        (Payload({}, {"samples": 1}), "^tensor 'votes' is missing$"),
-        (Payload({**VOTES, "more": torch.ones(1)}, {"samples": 1}), "^tensor 'more' was not asked for$"),
-        (Payload({"votes": torch.zeros(2)}, {"samples": 1}), "^tensor 'votes' is torch.float32"),
-        (Payload(VOTES), "^fact 'samples' is missing$"),
-        (Payload(VOTES, {"samples": 1, "age": 2}), "^fact 'age' was not asked for$"),
-        (Payload(VOTES, {"samples": "1"}), "^fact 'samples' is '1': input should be a valid integer$"),
-        (Payload(VOTES, {"samples": 1.0}), "^fact 'samples' is 1.0: input should be a valid integer$"),
-        (Payload(VOTES, {"samples": True}), "^fact 'samples' is True: input should be a valid integer$"),
-        (Payload(VOTES, {"samples": None}), "^fact 'samples' is None: input should be a valid integer$"),
-    ],
-)
-def test_an_answer_of_another_form_is_refused(payload, complaint):
-    with pytest.raises(PayloadError, match=complaint):
-        FORM.check(payload)
-
-
-def test_an_answer_of_the_right_form_is_taken():
-    FORM.check(Payload(VOTES, {"samples": 1}))
-    Schema(facts={"leads": bool}).check(Payload(facts={"leads": True}))
-
-
-def test_an_empty_form_takes_only_an_empty_payload():
-    Schema().check(Payload())
-    with pytest.raises(PayloadError, match="'votes' was not asked for"):
-        Schema().check(Payload(VOTES))
-
-
-def test_an_open_form_takes_any_tensors_but_no_facts():
-    Schema(tensors=None).check(sample_without_facts := Payload(sample().tensors))
-    assert sample_without_facts.tensors
-    with pytest.raises(PayloadError, match="fact 'labels' was not asked for"):
-        Schema(tensors=None).check(sample())
-
-
-def test_a_form_can_be_read_off_tensors():
-    form = Schema.of(sample().tensors, {"labels": list, "samples": int})
-    form.check(sample())
-    with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
-        form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))
 
 
 def test_large_values_are_finite_even_if_their_sum_is_not():

@@ -9,7 +9,7 @@ from potluck.core.requests import Fit, Job, Predict
 from potluck.engines import Batched, Serial, make_engine
 from potluck.engines.hardware import computing_in
 from potluck.learners.network import Network
-from tests.core.test_requests import samples
+from tests.jobs import samples
 from tests.tables import cnn
 
 CPU = torch.device("cpu")

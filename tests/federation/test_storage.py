@@ -15,7 +15,7 @@ import potluck
 from potluck.core.errors import SettingsError
 from potluck.federation.participant import HEAVY
 from potluck.methods import MHAT, CoFED, FedAvg, Local
-from tests.integration.test_engines_agree import METHODS_TO_TRY, PUBLIC, TEST
+from tests.methods_to_try import METHODS_TO_TRY, PUBLIC, TEST
 from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, weights_agree
 
 

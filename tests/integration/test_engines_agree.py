@@ -9,31 +9,13 @@ from torch import nn
 
 import potluck
 from potluck.engines.batched.kernels import dispatch as layers
-from potluck.methods import FD, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
-from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
-
-PUBLIC = made_data(50, 90)
-TEST = made_data(60, 91)
+from potluck.methods import METHODS, CoFED, Local
+from tests.methods_to_try import METHODS_TO_TRY, PUBLIC, TEST
+from tests.tables import PLAN, agree, cnn, deep_cnn, mlp, participants, weights_agree
 
 EQUAL = 1e-6 if torch.cuda.is_available() else 1e-10
 """How near float64 histories must be. GPUs sum up in varying orders, and some methods send float32, or train a
 server's model in it, where the last bit of a float64 may decide how a number is rounded."""
-
-METHODS_TO_TRY = [
-    Local(),
-    FedAvg(),
-    FedAvg(batchnorm="local", weighting="uniform"),
-    FedAvg(aggregation="layerwise"),
-    FD(),
-    CoFED(update_batch_size=16),
-    DraftFed(samples=40, draft_batch_size=16),
-    DraftFed(lambda1=0, pad_norm="count", frozen_norms=False),
-    MHAT(server_plan=PLAN),
-    FedIN(pairs=6),
-    FedIN(pairs=6, statistics="local"),
-    FedIN(pairs=6, alleviation="exact", noise=0.8, aggregation="same-architecture"),
-    PerHeFed(intra=0.5, offsets="random"),
-]
 
 
 def alike(dtype=torch.float64):

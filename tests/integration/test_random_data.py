@@ -18,7 +18,7 @@ from potluck.engines.auto.workers import Forked, answer_in_workers
 from potluck.learners.network import Network
 from potluck.learners.schedule import batch_of, batch_schedule
 from potluck.methods import CoFED, FedAvg, Local
-from tests.core.test_requests import CPU, samples
+from tests.jobs import CPU, samples
 from tests.tables import PLAN, agree, made_data, mlp, weights_agree
 
 TEST = made_data(20, 50)

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -22,36 +21,17 @@ import potluck
 from potluck.core.errors import ModelError, SettingsError
 from potluck.methods import FD, CoFED, FedAvg, Local
 from potluck.runs import CheckpointError, checkpoint
-from tests.tables import PLAN, agree, cnn, made_data, mlp, participants, weights_agree
-
-PUBLIC = made_data(40, 90)
-TEST = made_data(40, 91)
-
-
-def table(method, engine="serial", seed=1, **settings):
-    models = [cnn(i) for i in range(3)]
-    plan = settings.pop("plan", PLAN.replace(optimizer="adam", momentum=0.0, lr=0.01))
-    people = participants(models, plan=plan)
-    if isinstance(method, CoFED):
-        people += [
-            potluck.Participant("forest", RandomForestClassifier(5), made_data(20, 7)),
-            potluck.Participant("svm", SVC(), made_data(20, 8)),
-        ]
-    return potluck.Federation(
-        people, method, public=PUBLIC, test=TEST, seed=seed, engine=engine, keep_optimizer=True, **settings
-    )
-
-
-METHODS = [Local(), FedAvg(), FD(), CoFED(update_batch_size=16)]
+from tests.resumable import METHODS, PUBLIC, TEST, resumable
+from tests.tables import PLAN, agree, made_data, mlp, participants, weights_agree
 
 
 @pytest.mark.parametrize("engine", ["serial", "batched"])
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_a_resumed_run_equals_an_unbroken_one(method, engine, tmp_path):
-    unbroken = table(method, engine)
+    unbroken = resumable(method, engine)
     unbroken.run(4)
-    table(method, engine).run(2, run_dir=tmp_path)
-    resumed = table(method, engine)
+    resumable(method, engine).run(2, run_dir=tmp_path)
+    resumed = resumable(method, engine)
     history = resumed.run(4, run_dir=tmp_path, resume=True)
     agree(unbroken.history.rows(), history.rows(), 0)
     nets = [name for name in unbroken.participants if name.startswith("p")]
@@ -60,29 +40,29 @@ def test_a_resumed_run_equals_an_unbroken_one(method, engine, tmp_path):
 
 def test_participants_are_kept_a_few_to_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SHARD", 2)
-    unbroken = table(FedAvg()).run(3).rows()
-    table(FedAvg()).run(2, run_dir=tmp_path)
+    unbroken = resumable(FedAvg()).run(3).rows()
+    resumable(FedAvg()).run(2, run_dir=tmp_path)
     newest = tmp_path / "checkpoints" / "round-00000002"
     assert len(list(newest.glob("participants-*.safetensors"))) == 2
-    agree(unbroken, table(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    agree(unbroken, resumable(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
 
 
 def test_a_damaged_file_of_participants_is_refused(tmp_path, caplog):
-    unbroken = table(FedAvg()).run(3).rows()
-    table(FedAvg()).run(2, run_dir=tmp_path)
+    unbroken = resumable(FedAvg()).run(3).rows()
+    resumable(FedAvg()).run(2, run_dir=tmp_path)
     (tmp_path / "checkpoints" / "round-00000002" / "participants-00000.safetensors").unlink()
-    agree(unbroken, table(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    agree(unbroken, resumable(FedAvg()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
     assert "using the checkpoint before it" in caplog.text
 
 
 def test_partial_participation_resumes(tmp_path):
-    unbroken = table(FedAvg(), participation=0.4).run(6)
-    table(FedAvg(), participation=0.4).run(3, run_dir=tmp_path)
-    agree(unbroken.rows(), table(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, resume=True).rows(), 0)
+    unbroken = resumable(FedAvg(), participation=0.4).run(6)
+    resumable(FedAvg(), participation=0.4).run(3, run_dir=tmp_path)
+    agree(unbroken.rows(), resumable(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, resume=True).rows(), 0)
 
 
 def test_of_who_sat_out_nothing_is_written(tmp_path):
-    history = table(Local(), participation=0.4).run(5, run_dir=tmp_path)
+    history = resumable(Local(), participation=0.4).run(5, run_dir=tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     assert lines == list(history.recorded())
     assert [row["round"] for row in lines] == [1, 1, 1, 2, 3, 4, 5]
@@ -103,17 +83,17 @@ def test_a_round_in_which_nothing_happens_is_counted(tmp_path):
         def nobody(self, server, answers):
             return potluck.Payload()
 
-    history = table(Idle()).run(3, run_dir=tmp_path)
+    history = resumable(Idle()).run(3, run_dir=tmp_path)
     assert [row["participant"] for row in history.recorded()] == ["p0", "p1", "p2", "p0", "p0"]
     assert [row["took_part"] for row in history.rows()] == [False] * 9
     assert [row["refused"] is None for row in history.rows()] == [False] * 3 + [True] * 6
-    assert table(Idle()).run(5, run_dir=tmp_path, resume=True).rounds == 5
+    assert resumable(Idle()).run(5, run_dir=tmp_path, resume=True).rounds == 5
 
 
 def test_callbacks_see_a_row_of_everybody(tmp_path):
     seen = []
-    table(Local(), participation=0.4).run(3, run_dir=tmp_path, callbacks=[lambda _, rows: seen.extend(rows)])
-    agree(seen, table(Local(), participation=0.4).run(3).rows(), 0)
+    resumable(Local(), participation=0.4).run(3, run_dir=tmp_path, callbacks=[lambda _, rows: seen.extend(rows)])
+    agree(seen, resumable(Local(), participation=0.4).run(3).rows(), 0)
 
 
 def test_a_run_that_was_cut_off_between_checkpoints_resumes(tmp_path):
@@ -122,12 +102,12 @@ def test_a_run_that_was_cut_off_between_checkpoints_resumes(tmp_path):
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        table(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, checkpoint_every=2, callbacks=[cut_off])
+        resumable(FedAvg(), participation=0.4).run(6, run_dir=tmp_path, checkpoint_every=2, callbacks=[cut_off])
     assert potluck.History.load(tmp_path).rounds == 5
-    resumed = table(FedAvg(), participation=0.4)
+    resumed = resumable(FedAvg(), participation=0.4)
     resumed.run(7, run_dir=tmp_path, checkpoint_every=2, resume=True)
-    unbroken = table(FedAvg(), participation=0.4).run(8).rows()
-    agree(unbroken, table(FedAvg(), participation=0.4).run(8, run_dir=tmp_path, resume=True).rows(), 0)
+    unbroken = resumable(FedAvg(), participation=0.4).run(8).rows()
+    agree(unbroken, resumable(FedAvg(), participation=0.4).run(8, run_dir=tmp_path, resume=True).rows(), 0)
 
 
 def test_the_servers_own_model_resumes(tmp_path):
@@ -143,13 +123,13 @@ def test_the_servers_own_model_resumes(tmp_path):
             fitted = yield potluck.Fit(on=server.public, plan=PLAN, learner=learner)
             return potluck.Payload(facts={"taught": fitted.losses[-1][0]})
 
-    unbroken = table(Taught()).run(4).rows()
-    table(Taught()).run(2, run_dir=tmp_path)
-    agree(unbroken, table(Taught()).run(4, run_dir=tmp_path, resume=True).rows(), 0)
+    unbroken = resumable(Taught()).run(4).rows()
+    resumable(Taught()).run(2, run_dir=tmp_path)
+    agree(unbroken, resumable(Taught()).run(4, run_dir=tmp_path, resume=True).rows(), 0)
 
 
 def test_the_folder_holds_what_was_run(tmp_path):
-    federation = table(FedAvg(), seed=5)
+    federation = resumable(FedAvg(), seed=5)
     history = federation.run(2, run_dir=tmp_path)
     settings = json.loads((tmp_path / "settings.json").read_text())
     assert settings["method"] == {
@@ -173,8 +153,8 @@ def test_the_folder_holds_what_was_run(tmp_path):
 
 
 def test_going_on_in_the_same_folder(tmp_path):
-    unbroken = table(Local()).run(4).rows()
-    federation = table(Local())
+    unbroken = resumable(Local()).run(4).rows()
+    federation = resumable(Local())
     federation.run(1)
     federation.run(1, run_dir=tmp_path)
     federation.run(2, run_dir=tmp_path)
@@ -185,20 +165,20 @@ def test_going_on_in_the_same_folder(tmp_path):
 
 def test_callbacks_see_every_round():
     seen = []
-    table(Local()).run(3, callbacks=[lambda federation, rows: seen.append((federation.history.rounds, len(rows)))])
+    resumable(Local()).run(3, callbacks=[lambda federation, rows: seen.append((federation.history.rounds, len(rows)))])
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_checkpoints_every_few_rounds_and_at_the_end(tmp_path):
-    table(Local()).run(5, run_dir=tmp_path, checkpoint_every=2)
+    resumable(Local()).run(5, run_dir=tmp_path, checkpoint_every=2)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["round-00000004", "round-00000005"]
 
 
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json", "manifest.json"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(file, harm, tmp_path, caplog):
-    unbroken = table(FD()).run(4).rows()
-    table(FD()).run(3, run_dir=tmp_path)
+    unbroken = resumable(FD()).run(4).rows()
+    resumable(FD()).run(3, run_dir=tmp_path)
     path = tmp_path / "checkpoints" / "round-00000003" / file
     data = bytearray(path.read_bytes())
     if harm == "remove":
@@ -206,54 +186,54 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(file, harm, 
     else:
         data[len(data) // 2] ^= 0x55
         path.write_bytes(data if harm == "flip" else data[: len(data) // 2])
-    agree(unbroken, table(FD()).run(4, run_dir=tmp_path, resume=True).rows(), 0)
+    agree(unbroken, resumable(FD()).run(4, run_dir=tmp_path, resume=True).rows(), 0)
     assert "round-00000003" in caplog.text
     assert "using the checkpoint before it" in caplog.text
 
 
 @pytest.mark.parametrize("text", [b"[1]", b"7", b"\xff", b"[" * 100_000, b"{}", b'{"own sha256": 1}'])
 def test_a_manifest_of_any_kind_is_refused(text, tmp_path, caplog):
-    unbroken = table(Local()).run(3).rows()
-    table(Local()).run(2, run_dir=tmp_path)
+    unbroken = resumable(Local()).run(3).rows()
+    resumable(Local()).run(2, run_dir=tmp_path)
     (tmp_path / "checkpoints" / "round-00000002" / "manifest.json").write_bytes(text)
-    agree(unbroken, table(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    agree(unbroken, resumable(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
     assert "round-00000002 has no readable manifest" in caplog.text
 
 
 def test_nothing_but_damage_is_an_error(tmp_path):
-    table(Local()).run(2, run_dir=tmp_path)
+    resumable(Local()).run(2, run_dir=tmp_path)
     for path in (tmp_path / "checkpoints").glob("*/state.json"):
         path.write_text("{}")
     with pytest.raises(CheckpointError, match=r"Every checkpoint in .* is damaged"):
-        table(Local()).run(3, run_dir=tmp_path, resume=True)
+        resumable(Local()).run(3, run_dir=tmp_path, resume=True)
 
 
 def test_a_half_written_line_of_history_is_dropped(tmp_path):
-    unbroken = table(Local()).run(3).rows()
-    table(Local()).run(2, run_dir=tmp_path)
+    unbroken = resumable(Local()).run(3).rows()
+    resumable(Local()).run(2, run_dir=tmp_path)
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"round": 3, "partici')
-    agree(unbroken, table(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    agree(unbroken, resumable(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
 
 
 def test_missing_lines_of_history_are_an_error(tmp_path):
-    table(Local()).run(2, run_dir=tmp_path)
+    resumable(Local()).run(2, run_dir=tmp_path)
     (tmp_path / "history.jsonl").write_text("")
     with pytest.raises(CheckpointError, match="lines are missing"):
-        table(Local()).run(3, run_dir=tmp_path, resume=True)
+        resumable(Local()).run(3, run_dir=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (lambda: table(FD()), "method"),
-        (lambda: table(Local(), seed=2), "seed"),
-        (lambda: table(Local(), plan=PLAN), "participants"),
-        (lambda: table(Local(), participation=0.5), "participation"),
+        (lambda: resumable(FD()), "method"),
+        (lambda: resumable(Local(), seed=2), "seed"),
+        (lambda: resumable(Local(), plan=PLAN), "participants"),
+        (lambda: resumable(Local(), participation=0.5), "participation"),
     ],
 )
 def test_a_checkpoint_of_another_federation_is_refused(other, named, tmp_path):
-    table(Local()).run(1, run_dir=tmp_path)
+    resumable(Local()).run(1, run_dir=tmp_path)
     with pytest.raises(CheckpointError, match=f"belongs to another federation: .*{named}"):
         other().run(2, run_dir=tmp_path, resume=True)
 
@@ -267,28 +247,28 @@ def test_other_data_are_another_federation(tmp_path):
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
-    table(Local()).run(1, run_dir=tmp_path)
+    resumable(Local()).run(1, run_dir=tmp_path)
     with pytest.raises(SettingsError, match="already holds a run"):
-        table(Local()).run(1, run_dir=tmp_path)
+        resumable(Local()).run(1, run_dir=tmp_path)
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(SettingsError, match="is a file"):
-        table(Local()).run(1, run_dir=tmp_path / "x")
+        resumable(Local()).run(1, run_dir=tmp_path / "x")
 
 
 def test_resuming_needs_a_folder():
     with pytest.raises(SettingsError, match="nothing to resume"):
-        table(Local()).run(1, resume=True)
+        resumable(Local()).run(1, resume=True)
 
 
 def test_two_runs_cannot_share_a_folder(tmp_path):
     def meddle(federation, rows):
         with pytest.raises(SettingsError, match="being written by another run"):
-            table(Local()).run(1, run_dir=tmp_path, resume=True)
+            resumable(Local()).run(1, run_dir=tmp_path, resume=True)
 
-    table(Local()).run(1, run_dir=tmp_path, callbacks=[meddle])
+    resumable(Local()).run(1, run_dir=tmp_path, callbacks=[meddle])
 
 
 class Opaque:
@@ -348,9 +328,9 @@ def _rows(pair):
 
 CHILD = """
 import sys
-from tests.integration.test_resume import METHODS, table
+from tests.resumable import METHODS, resumable
 method = next(m for m in METHODS if type(m).__name__ == sys.argv[1])
-table(method, sys.argv[2]).run(int(sys.argv[4]), run_dir=sys.argv[3], resume=True)
+resumable(method, sys.argv[2]).run(int(sys.argv[4]), run_dir=sys.argv[3], resume=True)
 """
 
 
@@ -376,7 +356,7 @@ def test_kill_9_at_random_moments_changes_nothing(method, engine, tmp_path):
     assert killed >= 2
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     which = next(m for m in METHODS if type(m).__name__ == method)
-    agree(table(which, engine).run(rounds).rows(), lines, 1e-9)
+    agree(resumable(which, engine).run(rounds).rows(), lines, 1e-9)
 
 
 def _progress(folder):

@@ -13,7 +13,7 @@ from potluck.federation.fingerprint import fingerprint
 from potluck.methods import Local
 from potluck.runs import CheckpointError, RunFolder
 from potluck.runs.history_file import HistoryFile
-from tests.integration.test_resume import table
+from tests.resumable import resumable
 from tests.tables import agree, row
 
 NAMES = ("bank", "clinic", "shop")
@@ -158,7 +158,7 @@ def _played_until(folder, rounds, every):
         if federation.history.rounds == rounds:
             raise InterruptedError
 
-    federation = table(Local())
+    federation = resumable(Local())
     with pytest.raises(InterruptedError):
         federation.run(rounds + 1, run_dir=folder, checkpoint_every=every, callbacks=[cut_off])
     return federation
@@ -170,14 +170,14 @@ def taken_up(path, identity):
 
 
 def test_a_run_says_which_line_is_wrong_before_it_goes_on(tmp_path):
-    table(Local()).run(2, run_dir=tmp_path)
+    resumable(Local()).run(2, run_dir=tmp_path)
     history = tmp_path / "history.jsonl"
     settings = (tmp_path / "settings.json").read_bytes()
     lines = history.read_bytes().splitlines(keepends=True)
     history.write_bytes(b"".join([lines[0], b"[]\n", *lines[2:]]))
     with pytest.raises(CheckpointError, match="In round 1, line 2: it holds a list"):
-        table(Local(), seed=1).run(3, run_dir=tmp_path, resume=True)
+        resumable(Local(), seed=1).run(3, run_dir=tmp_path, resume=True)
     assert (tmp_path / "settings.json").read_bytes() == settings
     history.write_bytes(b"".join(lines))
-    unbroken = table(Local()).run(3).rows()
-    agree(unbroken, table(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+    unbroken = resumable(Local()).run(3).rows()
+    agree(unbroken, resumable(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)

@@ -7,7 +7,7 @@ import torch
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job
 from potluck.learners.network import Network
-from tests.core.test_requests import samples
+from tests.jobs import samples
 
 PLAN = Plan(optimizer="adam", lr=0.01, epochs=2, batch_size=8)
 

@@ -7,13 +7,9 @@ import torch
 from torch import nn
 
 from potluck.core.objectives import cross_entropy
-from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
-from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import cuda_graphs as graphs
-from potluck.learners.network import Network
-from tests.tables import cnn, made_data
+from tests.jobs import trainings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
@@ -27,18 +23,8 @@ def counted(monkeypatch):
     return replays
 
 
-def jobs(objective=cross_entropy, sizes=(40, 40, 40), build=cnn, **settings):
-    plan = Plan(**{"lr": 0.01, "epochs": 6, "batch_size": 8, **settings})
-    made = []
-    for i, size in enumerate(sizes):
-        x, y = made_data(size, i)
-        samples = Samples({"x": torch.from_numpy(x), "y": torch.from_numpy(y)})
-        made.append(Job(f"p{i}", Fit(objective), Network(build(i)), samples, plan, seed=i, round=1))
-    return made
-
-
 def agree(**settings):
-    alone, together = jobs(**settings), jobs(**settings)
+    alone, together = trainings(**settings), trainings(**settings)
     Serial(GPU).answer(alone)
     Batched(GPU).answer(together)
     for one, other in zip(alone, together, strict=True):
@@ -60,7 +46,7 @@ def test_replayed_steps_agree(plan, sizes, monkeypatch):
 
 
 def test_networks_that_are_on_the_device_already_are_stacked_with_the_others(caplog):
-    made = jobs()
+    made = trainings()
     made[1].learner.model.to(GPU)
     Batched(GPU).answer(made)
     assert "cannot be stacked" not in caplog.text
@@ -92,7 +78,7 @@ def test_dropout_draws_anew_at_each_replay():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(36, 3)).double()
 
-    made = jobs(build=build, sizes=(80, 80))
+    made = trainings(build=build, sizes=(80, 80))
     fitted = Batched(GPU).answer(made)
     assert len({losses[0] for losses in fitted[0].losses}) == 6
 
@@ -105,8 +91,8 @@ def dropping(seed):
 def test_what_dropout_draws_depends_neither_on_a_capture_nor_on_others():
     """As where a run goes on in a new process, which has captured nothing yet, or with more participants at a time."""
     seasoned, anew = Batched(GPU), Batched(GPU)
-    seasoned.answer(jobs(build=dropping, sizes=(80, 80)))
-    mine, others, same = (jobs(build=build, sizes=(80, 80)) for build in (dropping, dropping, dropping))
+    seasoned.answer(trainings(build=dropping, sizes=(80, 80)))
+    mine, others, same = (trainings(build=build, sizes=(80, 80)) for build in (dropping, dropping, dropping))
     for job in others:
         job.learner.model.append(nn.Identity())
     seasoned.answer([*others, *mine])
@@ -116,7 +102,7 @@ def test_what_dropout_draws_depends_neither_on_a_capture_nor_on_others():
 
 
 def test_samples_changed_in_place_are_seen():
-    engine, alone, together = Batched(GPU), jobs(sizes=(40, 40)), jobs(sizes=(40, 40))
+    engine, alone, together = Batched(GPU), trainings(sizes=(40, 40)), trainings(sizes=(40, 40))
     for _ in range(2):
         Serial(GPU).answer(alone)
         engine.answer(together)

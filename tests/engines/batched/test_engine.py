@@ -16,7 +16,7 @@ from potluck.engines.batched import engine as batched
 from potluck.engines.batched.trainer import Training
 from potluck.learners.network import Network
 from potluck.methods import FedAvg, Local
-from tests.core.test_requests import CPU, REQUESTS, jobs, samples, trained_together
+from tests.jobs import CPU, REQUESTS, jobs, samples, trained_together
 from tests.tables import PLAN, agree, cnn, made_data, mlp, weights_agree
 
 
@@ -54,7 +54,7 @@ def test_what_dropout_draws_does_not_depend_on_how_many_run_together(kinds, monk
     assert max(sizes) == batched.BLOCK // kinds
     for together in (8, 10, 16):
         some = played(many(kinds=kinds), method=Local(), max_concurrent=together)
-        agree(everybody.history.rows(), some.history.rows(), 0)
+        agree(everybody.history.rows(), some.history.rows(), 1e-12)  # a reading of more at once may round otherwise
         weights_agree(everybody.participants.values(), some.participants.values(), 0)
     few = played(many(kinds=kinds), method=Local(), max_concurrent=5)
     assert few.history.rows()[0]["loss"] == pytest.approx(everybody.history.rows()[0]["loss"], rel=0.5)

@@ -12,7 +12,7 @@ from potluck.core.requests import Predict, Tap
 from potluck.engines import Batched, Serial
 from potluck.engines.batched.trainer import Training
 from potluck.learners.network import Network
-from tests.core.test_requests import CPU, REQUESTS, jobs, samples, trained_together
+from tests.jobs import CPU, REQUESTS, jobs, samples, trained_together
 
 
 def test_memory_that_does_not_suffice_makes_the_stacks_smaller(monkeypatch, caplog):

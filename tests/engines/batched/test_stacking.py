@@ -15,7 +15,7 @@ from potluck.engines.batched.trainer import Training
 from potluck.learners.schedule import batch_schedule, in_lockstep
 from potluck.methods import Local
 from potluck.models import mlp
-from tests.core.test_requests import CPU, PLAN, REQUESTS, jobs
+from tests.jobs import CPU, PLAN, REQUESTS, jobs
 
 
 def test_capacity_that_was_too_small_doubles():

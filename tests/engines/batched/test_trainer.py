@@ -12,7 +12,7 @@ from potluck.engines import Serial
 from potluck.engines.batched import trainer as training
 from potluck.engines.batched.stacking import Capacity, SubStacks
 from potluck.engines.batched.trainer import Training
-from tests.engines.batched.test_cuda_graphs import jobs
+from tests.jobs import trainings
 
 CPU = torch.device("cpu")
 
@@ -63,7 +63,7 @@ def train(one, made):
 
 
 def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
-    alone, together = jobs(sizes=(40, 57, 40)), jobs(sizes=(40, 57, 40))
+    alone, together = trainings(sizes=(40, 57, 40)), trainings(sizes=(40, 57, 40))
     Serial(CPU).answer(alone)
     train(with_graphs(together, Capacity.of(together)), together)
     for one, other in zip(alone, together, strict=True):
@@ -75,9 +75,9 @@ def test_what_comes_often_is_replayed_and_gives_the_serial_result(captured):
 
 def test_later_trainings_use_the_same_graphs(captured):
     capacity = Capacity(2, 200)
-    one = with_graphs(jobs(sizes=(44,)), capacity)
+    one = with_graphs(trainings(sizes=(44,)), capacity)
     for _ in range(3):
-        alone, together = jobs(sizes=(44,)), jobs(sizes=(44,))
+        alone, together = trainings(sizes=(44,)), trainings(sizes=(44,))
         Serial(CPU).answer(alone)
         train(one, together)
         torch.testing.assert_close(alone[0].learner.weights(), together[0].learner.weights(), rtol=1e-8, atol=1e-8)

@@ -11,7 +11,7 @@ from potluck.core.objectives import cross_entropy
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import trainer as training
 from potluck.engines.batched.kernels.factored_linear import Call
-from tests.engines.batched.test_cuda_graphs import jobs
+from tests.jobs import trainings
 from tests.tables import cnn, mlp
 
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ def factored(monkeypatch):
 
 
 def agree(**settings):
-    alone, together = (jobs(**{"optimizer": "sgd", "sizes": SIZES, **settings}) for _ in range(2))
+    alone, together = (trainings(**{"optimizer": "sgd", "sizes": SIZES, **settings}) for _ in range(2))
     Serial(CPU).answer(alone)
     Batched(CPU).answer(together)
     for one, other in zip(alone, together, strict=True):

@@ -1,0 +1,92 @@
+"""What a payload must look like: names, shapes, types and ranges, and nothing else in it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from potluck import Payload, PayloadError, Schema, TensorSpec
+from tests.core.payloads import sample
+
+
+def test_a_fact_that_is_not_finite_does_not_pass_a_form():
+    with pytest.raises(PayloadError, match="not plain: Out of range float"):
+        Schema(facts={"loss": float}).check(Payload(facts={"loss": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "complaint"),
+    [
+        (torch.zeros(3), r"shape \(3,\); expected \('any', 2\)"),
+        (torch.zeros(5, 3), r"shape \(5, 3\); expected \('any', 2\)"),
+        (torch.zeros(5, 2, 1), r"shape \(5, 2, 1\)"),
+        (torch.zeros(5, 2).double(), "is torch.float64; expected torch.float32"),
+        (torch.tensor([[0.0, -0.1]]), r"holds -0.1\d*; expected at least 0"),
+        (torch.tensor([[0.0, 1.5]]), "holds 1.5; expected at most 1"),
+    ],
+)
+def test_a_tensor_unlike_what_was_asked_for_is_refused(tensor, complaint):
+    with pytest.raises(PayloadError, match=f"tensor 'p' .*{complaint}"):
+        TensorSpec((None, 2), low=0, high=1).check("p", tensor)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
+def test_a_tensor_like_what_was_asked_for_is_taken(rows, dtype):
+    TensorSpec((None, 2), dtype, low=0, high=1).check("p", torch.ones(rows, 2, dtype=dtype))
+
+
+def test_a_scalar_is_a_shape_too():
+    TensorSpec(()).check("p", torch.tensor(1.0))
+    with pytest.raises(PayloadError, match=r"expected \(\)"):
+        TensorSpec(()).check("p", torch.ones(1))
+
+
+FORM = Schema({"votes": TensorSpec((2,), torch.int32)}, {"samples": int})
+
+
+VOTES = {"votes": torch.zeros(2, dtype=torch.int32)}
+
+
+@pytest.mark.parametrize(
+    ("payload", "complaint"),
+    [
+        (Payload({}, {"samples": 1}), "^tensor 'votes' is missing$"),
+        (Payload({**VOTES, "more": torch.ones(1)}, {"samples": 1}), "^tensor 'more' was not asked for$"),
+        (Payload({"votes": torch.zeros(2)}, {"samples": 1}), "^tensor 'votes' is torch.float32"),
+        (Payload(VOTES), "^fact 'samples' is missing$"),
+        (Payload(VOTES, {"samples": 1, "age": 2}), "^fact 'age' was not asked for$"),
+        (Payload(VOTES, {"samples": "1"}), "^fact 'samples' is '1': input should be a valid integer$"),
+        (Payload(VOTES, {"samples": 1.0}), "^fact 'samples' is 1.0: input should be a valid integer$"),
+        (Payload(VOTES, {"samples": True}), "^fact 'samples' is True: input should be a valid integer$"),
+        (Payload(VOTES, {"samples": None}), "^fact 'samples' is None: input should be a valid integer$"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(payload, complaint):
+    with pytest.raises(PayloadError, match=complaint):
+        FORM.check(payload)
+
+
+def test_an_answer_of_the_right_form_is_taken():
+    FORM.check(Payload(VOTES, {"samples": 1}))
+    Schema(facts={"leads": bool}).check(Payload(facts={"leads": True}))
+
+
+def test_an_empty_form_takes_only_an_empty_payload():
+    Schema().check(Payload())
+    with pytest.raises(PayloadError, match="'votes' was not asked for"):
+        Schema().check(Payload(VOTES))
+
+
+def test_an_open_form_takes_any_tensors_but_no_facts():
+    Schema(tensors=None).check(sample_without_facts := Payload(sample().tensors))
+    assert sample_without_facts.tensors
+    with pytest.raises(PayloadError, match="fact 'labels' was not asked for"):
+        Schema(tensors=None).check(sample())
+
+
+def test_a_form_can_be_read_off_tensors():
+    form = Schema.of(sample().tensors, {"labels": list, "samples": int})
+    form.check(sample())
+    with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
+        form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))
