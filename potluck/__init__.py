@@ -4,34 +4,60 @@
 >>> clinic = potluck.Participant("clinic", my_torch_module, (x, y))              # doctest: +SKIP
 >>> federation = potluck.Federation([clinic, bank], potluck.methods.CoFED(), public=x_public)  # doctest: +SKIP
 >>> print(federation.run(rounds=1).table())                                      # doctest: +SKIP
+
+Everything here is imported when it is first asked for, so that a command that needs no torch need not wait for it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from potluck import data, methods
-from potluck.channel.channel import Channel
-from potluck.channel.limits import Limits
-from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
-from potluck.core.history import History
-from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.payload import Payload
-from potluck.core.plan import Plan
-from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
-from potluck.core.samples import Samples
-from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.availability import Availability
-from potluck.federation.clock import Device, VirtualClock
-from potluck.federation.federation import Federation
-from potluck.federation.method import Method, Needs, exchange
-from potluck.federation.participant import Participant
-from potluck.federation.tuning import choose_plan, grid
+if TYPE_CHECKING:
+    from potluck import data, methods
+    from potluck.channel.channel import Channel
+    from potluck.channel.limits import Limits
+    from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
+    from potluck.core.history import History
+    from potluck.core.model_view import FrozenModel, ModelView
+    from potluck.core.payload import Payload
+    from potluck.core.plan import Plan
+    from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
+    from potluck.core.samples import Samples
+    from potluck.core.schema import Schema, TensorSpec
+    from potluck.federation.availability import Availability
+    from potluck.federation.clock import Device, VirtualClock
+    from potluck.federation.federation import Federation
+    from potluck.federation.method import Method, Needs, exchange
+    from potluck.federation.participant import Participant
+    from potluck.federation.tuning import choose_plan, grid
 
 try:
     __version__ = version("potluck-fl")
 except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
+
+_NAMES = {
+    "channel.channel": ("Channel",),
+    "channel.limits": ("Limits",),
+    "core.errors": ("DataError", "ModelError", "PayloadError", "PotluckError", "RequirementsError", "SettingsError"),
+    "core.history": ("History",),
+    "core.model_view": ("FrozenModel", "ModelView"),
+    "core.payload": ("Payload",),
+    "core.plan": ("Plan",),
+    "core.requests": ("Exchange", "Fit", "Predict", "Reading", "Tap"),
+    "core.samples": ("Samples",),
+    "core.schema": ("Schema", "TensorSpec"),
+    "federation.availability": ("Availability",),
+    "federation.clock": ("Device", "VirtualClock"),
+    "federation.federation": ("Federation",),
+    "federation.method": ("Method", "Needs", "exchange"),
+    "federation.participant": ("Participant",),
+    "federation.tuning": ("choose_plan", "grid"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+_PACKAGES = {"channel", "core", "data", "engines", "federation", "learners", "methods", "models", "runs"}
 
 __all__ = [
     "Availability",
@@ -68,3 +94,18 @@ __all__ = [
     "grid",
     "methods",
 ]
+
+
+if not TYPE_CHECKING:  # or every wrong name would pass
+
+    def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return import_module(f"potluck.{name}")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'potluck' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"potluck.{_MODULE_OF[name]}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

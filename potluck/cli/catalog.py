@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -16,11 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from potluck.cli.console import messages, waiting
-from potluck.data import PARTITIONS, SHIFTS, SOURCES
-from potluck.federation.method import Method
-from potluck.methods import METHODS
-from potluck.models import MODELS, describe
-from potluck.recipes.references import SUPPLIED
+
+if TYPE_CHECKING:
+    from potluck.federation.method import Method
 
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects instead of a table.")]
 Entry = dict[str, Any]
@@ -28,6 +26,8 @@ Entry = dict[str, Any]
 
 def methods(as_json: Json = False) -> None:
     """List the methods: what each one is, what it needs, its settings."""
+    from potluck.methods import METHODS
+
     show_entries([_method(name, METHODS[name]) for name in METHODS], "needs", as_json)
 
 
@@ -36,6 +36,9 @@ def models(as_json: Json = False) -> None:
 
     Parameters are counted for images of 3×32×32 and 10 classes.
     """
+    from potluck.models import MODELS, describe
+    from potluck.recipes.references import SUPPLIED
+
     with waiting("counting parameters", messages()):
         known = {entry["name"]: entry for entry in describe()}
     entries = [
@@ -47,6 +50,9 @@ def models(as_json: Json = False) -> None:
 
 def data(as_json: Json = False) -> None:
     """List the data sources, the partitions that split them, and the shifts by which participants see them."""
+    from potluck.data import PARTITIONS, SHIFTS, SOURCES
+    from potluck.recipes.references import SUPPLIED
+
     kinds = (
         ("source", SOURCES, ()),
         ("partition", PARTITIONS, SUPPLIED["partition"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,11 +14,11 @@ from rich.text import Text
 from potluck.cli.console import messages, progress, waiting
 from potluck.cli.run import Change, File, warnings_on
 from potluck.core.errors import PotluckError, RequirementsError
-from potluck.core.history import readable_bytes
-from potluck.federation.method import Method
-from potluck.methods import METHODS
-from potluck.recipes import Recipe, read
-from potluck.recipes.builder import FederationBuilder
+
+if TYPE_CHECKING:
+    from potluck.federation.method import Method
+    from potluck.recipes import Recipe
+    from potluck.recipes.builder import FederationBuilder
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Traffic:
 
     def readable(self) -> list[str]:
         """Numbers for people."""
+        from potluck.core.history import readable_bytes
+
         return [readable_bytes(count) for count in (self.up, self.down, self.joining_up, self.joining_down)]
 
 
@@ -41,6 +44,8 @@ def check(file: File, change: Change = None) -> None:
     does a dry run: all of it happens but the training. The exit code is 1 if
     the file's own method does not fit.
     """
+    from potluck.recipes import read
+
     recipe, console = read(file, change or []), messages()
     with waiting("dividing the data, building the models", console):
         builder = recipe.builder()
@@ -112,6 +117,8 @@ def show_fits(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple
 
 def _methods(recipe: Recipe) -> dict[str, type[Method]]:
     """The file's own method, as it names it, then all others."""
+    from potluck.methods import METHODS
+
     own = METHODS[recipe.method.name]
     others = {name: METHODS[name] for name in METHODS}
     return {recipe.method.name: own} | {name: kind for name, kind in others.items() if kind is not own}

@@ -8,17 +8,18 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from potluck.cli.console import Warnings, messages, progress, waiting
 from potluck.core.errors import RequirementsError, SettingsError
-from potluck.core.history import Row
-from potluck.engines import keep_freed_memory
-from potluck.federation.federation import Federation
-from potluck.recipes import Recipe, read
+
+if TYPE_CHECKING:
+    from potluck.core.history import Row
+    from potluck.federation.federation import Federation
+    from potluck.recipes import Recipe
 
 File = Annotated[Path, typer.Argument(help="A run file; `potluck new` writes one.", show_default=False)]
 Change = Annotated[
@@ -48,6 +49,9 @@ def run(
     what it says. A run that was stopped goes on with the same options and
     --resume.
     """
+    from potluck.engines import keep_freed_memory
+    from potluck.recipes import read
+
     keep_freed_memory()
     console, changes, federation = messages(), change or [], None
     options = {"engine": engine, "device": device, "seed": seed, "rounds": rounds}

@@ -21,6 +21,7 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Metrics, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
 from potluck.engines.session import Answering, AnsweringSession, Done, Half, Session
+from potluck.engines.threads import Threads
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Engine(ABC):
         self.incidents: list[str] = []
         """What went another way than planned, for the run's summary."""
         self._memory: int | None = None
+        self._threads = Threads()
         self._sessions: dict[str, Session] = {}
         self._places: dict[str, int] = {}
         """Where each party stands among all who began the phase: this decides with whom it runs, whoever drops out."""
@@ -155,6 +157,11 @@ class Engine(ABC):
     @abstractmethod
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         """Carries out the work of many parties, in any order; answers and seconds are in the order given."""
+
+    def alone(self, job: Job) -> Timed:
+        """One job answered by its learner itself."""
+        with self._threads.suiting([job], self.device):
+            return timed_alone(job, self.device)
 
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
         """The answers alone."""

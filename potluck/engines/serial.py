@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from potluck.core.requests import Job
-from potluck.engines.base import Engine, Timed, timed_alone
+from potluck.engines.base import Engine, Timed
 
 
 class Serial(Engine):
@@ -16,4 +16,4 @@ class Serial(Engine):
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         with self.computing():
-            return [timed_alone(job, self.device) for job in jobs]
+            return [self.alone(job) for job in jobs]

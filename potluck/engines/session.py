@@ -13,6 +13,7 @@ from potluck.core.party import Party
 from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
 from potluck.core.samples import Samples
+from potluck.engines.threads import Threads
 
 Half = Callable[[Any], Generator[Request, Any, Any]]
 """A party's half of a method, begun for that party."""
@@ -48,6 +49,7 @@ class Session:
         self.party, self.seconds, self.steps = party, 0.0, 0
         self._half, self._phase, self._keep_optimizer = half, phase, keep_optimizer
         self._asked = 0
+        self._threads = Threads()
 
     def advance(self, answer: Any) -> Job | Exchange | Done:
         """Gives the party its answer (None at first) and returns what it asks for next."""
@@ -68,7 +70,9 @@ class Session:
         """Gives the party its answer and has its learners do whatever it asks for, up to an exchange or the end."""
         step = self.advance(answer)
         while isinstance(step, Job):
-            step = self.advance(step.answer(device))
+            with self._threads.suiting([step], device):
+                found = step.answer(device)
+            step = self.advance(found)
         return step
 
     def close(self) -> None:

@@ -13,11 +13,22 @@ ROOT = Path(potluck.__file__).parent
 
 VALUES = {
     f"core/{name}.py"
-    for name in ("payload", "schema", "samples", "plan", "randomness", "history", "columns", "tasks", "model_view")
+    for name in (
+        "payload",
+        "schema",
+        "samples",
+        "inputs",
+        "plan",
+        "randomness",
+        "history",
+        "columns",
+        "tasks",
+        "model_view",
+    )
 }
 """Plain values of the core: what a schema is to a payload, columns are to a history."""
 
-AT_MOST = 17
+AT_MOST = 18
 
 
 def files_of_a_round(engine):

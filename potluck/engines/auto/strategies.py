@@ -187,7 +187,6 @@ def operations(job: Job) -> int:
     """
     network = job.learner
     assert isinstance(network, Network)
-    twin = copy.deepcopy(network.model).cpu().eval()
     times: dict[int, float] = {}
 
     def look(layer: nn.Module, _: Any, output: Any) -> None:
@@ -195,11 +194,12 @@ def operations(job: Job) -> int:
         if isinstance(weight, Tensor) and weight.ndim > 1 and isinstance(output, Tensor) and len(output):
             times[id(weight)] = times.get(id(weight), 0) + output[0].numel() / len(weight)
 
-    for layer in leaves(twin):
-        layer.register_forward_hook(look)
     try:
+        twin = copy.deepcopy(network.model).cpu().eval()
+        for layer in leaves(twin):
+            layer.register_forward_hook(look)
         with torch.no_grad(), seeded(0):
             ModelView(twin)(job.plan.inputs(job.samples.at(slice(1)), network.dtype))
     except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
-        times.clear()
+        return sum(2 * int(weight.numel()) for weight in network.model.parameters())
     return int(sum(2 * weight.numel() * times.get(id(weight), 1) for weight in twin.parameters()))

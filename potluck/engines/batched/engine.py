@@ -25,7 +25,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Job
-from potluck.engines.base import Engine, Timed, timed_alone
+from potluck.engines.base import Engine, Timed
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
 from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, networks, stack_weights
@@ -196,7 +196,8 @@ class Batched(Engine):
             return [[self._alone(job) for job in stack.jobs] for stack in stacks]
         began = time.perf_counter()
         try:
-            found = self._train(stacks) if stacks[0].writes else [self._read(stacks[0])]
+            with self._threads.suiting([job for stack in stacks for job in stack.jobs], self.device):
+                found = self._train(stacks) if stacks[0].writes else [self._read(stacks[0])]
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -215,14 +216,14 @@ class Batched(Engine):
     def _alone(self, job: Job) -> Timed:
         """One network by itself; if memory does not suffice, without what is kept for later trainings."""
         try:
-            return timed_alone(job, self.device)
+            return self.alone(job)
         except (RuntimeError, MemoryError) as error:
             # A training that has begun has changed the network, so it cannot simply be begun again.
             if job.work.writes or not self._trainings or not out_of_memory(error):
                 raise
             let_go(error)
         self._free()
-        return timed_alone(job, self.device)
+        return self.alone(job)
 
     def _answer_with_less(self, stacks: list[JobStack], error: Exception) -> list[list[Timed]]:
         """Without what is kept of others; if that was not it, half of the stacks at a time, then halves of a stack."""

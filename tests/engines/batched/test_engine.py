@@ -223,7 +223,7 @@ def test_a_failure_in_passing_is_tried_again_and_marks_nothing(failure, monkeypa
     alone, together = jobs(work), jobs(work)
     expected = Serial(CPU).answer(alone)
     Failing(monkeypatch, owner, name, once)
-    monkeypatch.setattr(batched, "timed_alone", None)
+    monkeypatch.setattr(base, "timed_alone", None)
     engine = Batched(CPU)
     found = engine.answer(together)
     assert_equal(zip(alone, together, strict=True), zip(expected, found, strict=True))

@@ -1,0 +1,54 @@
+"""With how many threads torch computes: one where steps are so small that threads would mostly wait for each other.
+
+On a machine with other work that waiting is most of the time: a thread that has done its part of a small step waits for
+one that the system runs later. Only sizes decide, never the clock or the load, so equal runs stay equal bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from potluck.core.requests import Job
+from potluck.engines.auto.strategies import operations
+from potluck.learners.network import EVALUATION_BATCH, Network
+
+SMALL_STEP = 2e7
+"""Up to how many multiplications and additions in a step, forward, one thread computes it."""
+
+
+class Threads:
+    """Chooses for each piece of work, and remembers how large networks are."""
+
+    def __init__(self) -> None:
+        self._operations: dict[Hashable, int] = {}
+
+    @contextmanager
+    def suiting(self, jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
+        """Inside, torch has the threads that suit these jobs, which are computed one step for all of them at a time."""
+        before = torch.get_num_threads()
+        if before == 1 or device.type != "cpu" or not self._small(jobs):
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def _small(self, jobs: Sequence[Job]) -> bool:
+        networks = [job for job in jobs if isinstance(job.learner, Network)]
+        return bool(networks) and sum(self._operations_in_a_step(job) for job in networks) <= SMALL_STEP
+
+    def _operations_in_a_step(self, job: Job) -> int:
+        assert isinstance(job.learner, Network)
+        size = min(job.plan.batch_size if job.work.writes else EVALUATION_BATCH, len(job.samples))
+        at_least = 2 * size * sum(weight.numel() for weight in job.learner.model.parameters())
+        if at_least > SMALL_STEP:  # to count in more detail, the network is copied
+            return at_least
+        key = job.learner.architecture, job.samples.x.shape[1:]
+        if key not in self._operations:
+            self._operations[key] = operations(job)
+        return self._operations[key] * size
