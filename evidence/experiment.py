@@ -22,6 +22,7 @@ import potluck
 from potluck.core.history import Row
 from potluck.core.samples import SharedData
 from potluck.data import Source
+from potluck.engines.session import OWN
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -78,9 +79,10 @@ class Setup:
 
     def accuracies(self) -> dict[str, float]:
         """Each one's accuracy on the test samples whose labels it knows."""
-        people, answering = self.whose(self.federation), self.federation.method.predict
+        people, answering = self.whose(self.federation), {OWN: self.federation.method.predict}
         found = self.federation.engine.evaluate(people, lambda person: person.own_test(self._shown), answering)
-        return {name: float(metrics["accuracy"]) for name, metrics in found.items() if metrics["accuracy"] is not None}
+        accuracies = {name: scores[OWN]["accuracy"] for name, scores in found.items()}
+        return {name: float(accuracy) for name, accuracy in accuracies.items() if accuracy is not None}
 
 
 Maker = Callable[[Data, int], Setup]

@@ -8,14 +8,12 @@ import os
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from potluck.core.columns import Columns
 from potluck.core.errors import DataError, PotluckError, how_to_install, nearest
@@ -39,6 +37,9 @@ IDLE: Row = {
 }
 """What holds for a round in which nothing happened to a participant."""
 
+SERVER = "server"
+"""Who a row is about that tells of a model of the server's."""
+
 _MEASURED = ("accuracy", "loss", "macro_f1")
 """Numbers that a row may lack, or hold as None."""
 
@@ -52,6 +53,7 @@ class Standing:
         accuracy: the mean accuracy; None without test data.
         worst: the worst accuracy; None without test data.
         rows: the participants' rows.
+        models: the rows of further models, of participants' and of the server's, which count in no mean.
         chosen_on_test: whether this round was chosen by its test accuracy, so that it is no valid result.
     """
 
@@ -59,6 +61,7 @@ class Standing:
     accuracy: float | None
     worst: float | None
     rows: tuple[Row, ...]
+    models: tuple[Row, ...] = ()
     chosen_on_test: bool = False
 
 
@@ -149,9 +152,9 @@ class History:
         lasting = {name: row[name] for name in takewhile(lambda name: name not in IDLE, row)}
         return {**lasting, "round": round, **{name: value for name, value in IDLE.items() if name in row}}
 
-    def says(self, participant: str, values: Mapping[str, Any]) -> bool:
-        """Whether a participant's newest row holds these values."""
-        if (subject := self._subjects.get((participant, None))) is None:
+    def says(self, participant: str, values: Mapping[str, Any], model: str | None = None) -> bool:
+        """Whether the newest row of a participant, or of one of its models, holds these values."""
+        if (subject := self._subjects.get((participant, model))) is None:
             return False
         row = self._rows[self._newest[subject]]
         return all(name in row and row[name] == _writable(value) for name, value in values.items())
@@ -172,13 +175,15 @@ class History:
         means = ((_mean(found), number) for number, found in self.values("accuracy"))
         top = max(means, key=lambda pair: -1.0 if pair[0] is None else pair[0], default=(None, self.rounds))[1]
         chosen = self.at(top)
-        return Standing(chosen.round, chosen.accuracy, chosen.worst, chosen.rows, chosen_on_test=True)
+        return replace(chosen, chosen_on_test=True)
 
     def at(self, round: int) -> Standing:
         """How all stood after one round."""
-        rows = tuple(self._row(index, round) for index in self._standing(round))
+        standing = [self._row(index, round) for index in self._standing(round)]
+        rows = tuple(row for row in standing if "model" not in row)
+        models = tuple(row for row in standing if "model" in row)
         scores = [row["accuracy"] for row in rows if row.get("accuracy") is not None]
-        return Standing(round, _mean(scores), min(scores, default=None), rows)
+        return Standing(round, _mean(scores), min(scores, default=None), rows, models)
 
     def _standing(self, round: int) -> Iterable[int]:
         """For each participant the row that says how it stood after a round; none where it was not played."""
@@ -192,9 +197,10 @@ class History:
         return array("L", newest.tolist())
 
     def values(self, name: str) -> Iterator[tuple[int, list[Any]]]:
-        """Round by round, a value of everybody who has one, such as its accuracy."""
+        """Round by round, a value of every participant that has one, such as its accuracy."""
+        own = [model is None for _, model in self._subjects]
         for number, newest in self._standings():
-            found = (self._rows.value(index, name) for index in newest)
+            found = (self._rows.value(index, name) for subject, index in enumerate(newest) if own[subject])
             yield number, [value for value in found if value is not None]
 
     @property
@@ -218,10 +224,10 @@ class History:
         """Bytes sent up and down so far, by one participant or all of them."""
         if participant is None:
             return self._rows.total("bytes_up"), self._rows.total("bytes_down")
-        up, down, _ = self._spent().get(participant, (0, 0, 0.0))
+        up, down, _ = self.spent().get(participant, (0, 0, 0.0))
         return up, down
 
-    def _spent(self) -> dict[str, tuple[int, int, float]]:
+    def spent(self) -> dict[str, tuple[int, int, float]]:
         """Everybody's bytes up and down, and seconds, in all rounds."""
         found: dict[str, tuple[int, int, float]] = {}
         for index in range(len(self._rows)):
@@ -283,35 +289,9 @@ class History:
 
     def table(self) -> str:
         """The last round in a table, the best one marked as chosen on test data."""
-        final, best, spent = self.final, self.best, self._spent()
-        best_of = {row["participant"]: row.get("accuracy") for row in best.rows}
-        table = Table(title=f"after round {final.round}")
-        table.add_column("participant")
-        for heading in ("accuracy", "macro F1", "loss", f"round {best.round}*", "sent", "received", "seconds"):
-            table.add_column(heading, justify="right")
-        for row in final.rows:
-            name = row["participant"]
-            up, down, seconds = spent[name]
-            table.add_row(
-                name,
-                _share(row.get("accuracy")),
-                _share(row.get("macro_f1")),
-                _number(row.get("loss")),
-                _share(best_of.get(name)),
-                readable_bytes(up),
-                readable_bytes(down),
-                f"{seconds:.1f}",
-            )
-        up, down = self.bytes()
-        totals = (readable_bytes(up), readable_bytes(down), f"{self.seconds:.1f}")
-        table.add_section()
-        table.add_row("mean", _share(final.accuracy), "", "", _share(best.accuracy), *totals)
-        table.add_row("worst", _share(final.worst), "", "", _share(best.worst))
-        console = Console(width=120, force_terminal=False, color_system=None, markup=False, emoji=False)
-        with console.capture() as capture:
-            console.print(table)
-            console.print("* the best round, chosen on test data: not a result", style="dim")
-        return capture.get()
+        from potluck.core.history_table import table_of
+
+        return table_of(self)
 
 
 def parse_row(line: bytes) -> Row:
@@ -358,11 +338,3 @@ def readable_bytes(count: float) -> str:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.2f}%"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"

@@ -9,6 +9,9 @@ from torch import Tensor
 
 Metrics = dict[str, float | None]
 
+Scores = dict[str, Metrics]
+"""The metrics of each of a party's models whose answers are reported, by its name."""
+
 NOTHING: Metrics = {"accuracy": None, "loss": None, "macro_f1": None, "balanced_accuracy": None}
 """The metrics of a participant without test data."""
 

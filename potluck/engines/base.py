@@ -18,9 +18,9 @@ from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
 from potluck.core.requests import Exchange, Job, Request
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Metrics, measure
+from potluck.core.tasks import NOTHING, Scores, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
-from potluck.engines.session import Answering, AnsweringSession, Done, Half, Session
+from potluck.engines.session import OWN, Answering, AnsweringSession, Done, Half, Session
 from potluck.engines.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -200,22 +200,43 @@ class Engine(ABC):
         self,
         parties: Mapping[str, Party],
         test_of: Callable[[Any], Samples | None],
-        answering: Answering,
-    ) -> dict[str, Metrics]:
-        """Each participant's metrics on its test data, whose inputs it answers its method's way, a few at a time."""
-        found: dict[str, Metrics] = {}
+        answering: Mapping[str, Answering],
+    ) -> dict[str, Scores]:
+        """What each participant scores on its test data, a few participants at a time.
+
+        Args:
+            parties: the participants by name.
+            test_of: a participant's test data, whose inputs are answered; None if there are none.
+            answering: in which ways they are answered: in its own (``OWN``), and with each model that is reported.
+        """
+        found: dict[str, Scores] = {}
         for names in self._groups({name: place for place, name in enumerate(parties)}, parties):
-            tests = {name: test_of(parties[name]) for name in names}
+            found |= self._scores({name: (parties[name], test_of(parties[name])) for name in names}, answering)
+        return found
+
+    def evaluate_server(self, server: Party, test: Samples, answering: Mapping[str, Answering]) -> Scores:
+        """What models of the server's score."""
+        return self._scores({server.name: (server, test)}, answering)[server.name]
+
+    def _scores(
+        self, tested: Mapping[str, tuple[Party, Samples | None]], answering: Mapping[str, Answering]
+    ) -> dict[str, Scores]:
+        """What each party scores in each of these ways. One that has nothing to answer with scores nothing."""
+        found: dict[str, Scores] = {name: {} for name in tested}
+        for model, way in answering.items():
             answers = self._answers(
                 {
-                    name: AnsweringSession(parties[name], answering, test.inputs())
-                    for name, test in tests.items()
+                    name: AnsweringSession(party, way, test.inputs(), model)
+                    for name, (party, test) in tested.items()
                     if test is not None
                 }
             )
-            for name, test in tests.items():
+            for name, (_, test) in tested.items():
                 answered = answers.get(name)
-                found[name] = dict(NOTHING) if test is None or answered is None else measure(answered, test.y)
+                if test is not None and answered is not None:
+                    found[name][model] = measure(answered, test.y)
+                elif model == OWN:
+                    found[name][model] = dict(NOTHING)
         return found
 
     def _answers(self, sessions: Mapping[str, AnsweringSession]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 from potluck.core.party import Party
 from potluck.core.requests import Job
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Metrics
+from potluck.core.tasks import NOTHING, Scores
 from potluck.engines.base import Timed
 from potluck.engines.serial import Serial
-from potluck.engines.session import Answering
+from potluck.engines.session import OWN, Answering
 
 
 class DryRun(Serial):
@@ -21,7 +21,14 @@ class DryRun(Serial):
         return [(job.work.dry_answer(job, self.device), 0.0) for job in jobs]
 
     def evaluate(
-        self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None], answering: Answering
-    ) -> dict[str, Metrics]:
+        self,
+        parties: Mapping[str, Party],
+        test_of: Callable[[Any], Samples | None],
+        answering: Mapping[str, Answering],
+    ) -> dict[str, Scores]:
         """Nothing: there is nothing to be seen in models that were not trained."""
-        return {name: dict(NOTHING) for name in parties}
+        return {name: {OWN: dict(NOTHING)} for name in parties}
+
+    def evaluate_server(self, server: Party, test: Samples, answering: Mapping[str, Answering]) -> Scores:
+        """Nothing, for the same reason."""
+        return {}

@@ -23,6 +23,10 @@ Answering = Callable[[Any, Samples], Generator[Request, Any, Any]]
 where there is nothing to answer with yet."""
 
 
+OWN = "own"
+"""The participant's own way of answering, among all whose answers are reported."""
+
+
 @dataclass(frozen=True)
 class Done:
     """A party's half has ended, with what it returned: a participant's notes, the server's replies, answers."""
@@ -87,10 +91,11 @@ class AnsweringSession(Session):
         party: the party.
         answering: its way of answering.
         inputs: what is to be answered; never with labels.
-        phase: which model answers, part of the text that randomness comes from; by default the party's own.
+        model: which of its models it answers with; by default its own way, whatever that is.
     """
 
-    def __init__(self, party: Party, answering: Answering, inputs: Samples, phase: str = "predict") -> None:
+    def __init__(self, party: Party, answering: Answering, inputs: Samples, model: str = OWN) -> None:
+        phase = "predict" if model == OWN else f"predict with {model}"
         super().__init__(party, answering(party, inputs), phase, keep_optimizer=False)
         self._count = len(inputs)
 

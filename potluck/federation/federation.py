@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError, nearest
-from potluck.core.history import History, Row
+from potluck.core.history import IDLE, SERVER, History, Row
 from potluck.core.labels import union
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
 from potluck.core.samples import Samples, SharedData, as_pair
-from potluck.core.tasks import Metrics
+from potluck.core.tasks import Metrics, Scores
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
+from potluck.engines.session import OWN
 from potluck.federation.admission import Admission, published
 from potluck.federation.availability import Availability, as_availability
 from potluck.federation.clock import VirtualClock
@@ -47,8 +49,8 @@ class Federation:
         participants: who takes part; names must differ. They may come one by one, as from a generator.
         method: what they do.
         public: data that all parties may see, as ``x``, ``(x, y)`` or a torch Dataset of such pairs; by default none.
-        test: ``(x, y)`` that participants without test data of their own are evaluated on, each on the labels it knows;
-            by default none.
+        test: ``(x, y)`` that participants without test data of their own are evaluated on, each on the labels it knows,
+            and models of the server's that the method reports; by default none.
         seed: what every random number derives from; by default 0.
         engine: "serial", "batched", "auto" or "autotune"; or an engine, with a device and a precision of its own,
             which stays as it is: the federation works with a fresh one of its settings, ``federation.engine``.
@@ -144,6 +146,10 @@ class Federation:
         if shown is not None:
             admission.check_inputs("the public data", shown.inputs)
         admission.check_fit(self.method, shown)
+        if SERVER in admission.participants and (self.method.reports or self.method.server_reports):
+            raise SettingsError(
+                f"A participant is named {SERVER!r}, which rows of the server's models say; choose another name."
+            )
         return admission.participants
 
     def _store(self, participant: Participant) -> None:
@@ -260,6 +266,13 @@ class Federation:
         """What a participant is evaluated on: its own test data, or those of the federation's whose labels it knows."""
         return participant.own_test(self._published_test)
 
+    @property
+    def server_test(self) -> Samples | None:
+        """What models of the server's are evaluated on: the federation's test data, whose labels participants know."""
+        if self._published_test is None:
+            return None
+        return self._published_test.known(union(p.labels for p in self.participants.values()))
+
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
         return {
@@ -288,8 +301,17 @@ class Federation:
         tallies = self._play("round", there, leaving)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
-            metrics = self.engine.evaluate(self.participants, self.test_of, self.method.predict)
-        self.history.add(self._rows(number, there, tallies, metrics))
+            scores = self.engine.evaluate(self.participants, self.test_of, self.method.answering())
+            of_server = self._server_scores()
+        own = {name: found[OWN] for name, found in scores.items()}
+        self.history.add(chain(self._rows(number, there, tallies, own), self._model_rows(number, scores, of_server)))
+
+    def _server_scores(self) -> Scores:
+        """How well the server's models answer the federation's test data, if the method reports any."""
+        answering = self.method.server_answering()
+        if not answering or (test := self.server_test) is None:
+            return {}
+        return self.engine.evaluate_server(self.server, test, answering)
 
     def _be_in(self, number: int) -> None:
         self.server.round = number
@@ -331,11 +353,18 @@ class Federation:
                 "refused": tally.refused or joining.refused,
             }
             notes = {**joining.notes, **tally.notes}
-            if taken := sorted(set(notes) & set(row)):
+            if taken := sorted(set(notes) & {*row, "model"}):
                 raise TypeError(
                     f"{type(self.method).__name__} notes {taken[0]!r}, which is measured; choose another name."
                 )
             yield {**row, **notes}
+
+    def _model_rows(self, number: int, scores: Mapping[str, Scores], of_server: Scores) -> Iterator[Row]:
+        """A row for each model that is reported beside the participants' own ways of answering, if it has changed."""
+        for name, found in chain(scores.items(), [(SERVER, of_server)]):
+            for model, metrics in found.items():
+                if model != OWN and not self.history.says(name, metrics, model):
+                    yield {"round": number, "participant": name, "model": model, **metrics, **IDLE}
 
     def _simulated(self, *tallies: ParticipantTally) -> Row:
         """What a row says of the virtual clock, where there is one."""

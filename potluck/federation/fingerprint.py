@@ -58,6 +58,8 @@ def fingerprint(federation: Federation) -> Fingerprint:
     found["test data"] = _samples(
         test for p in federation.participants.values() if (test := federation.test_of(p)) is not None
     )
+    if federation.method.server_reports and federation.server_test is not None:
+        found["the server's test data"] = _samples([federation.server_test])
     found["public data"] = _samples([federation.server.public] if federation.server.public else [])
     return found
 

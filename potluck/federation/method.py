@@ -14,6 +14,7 @@ from potluck.core.requests import Predict, Request, Work
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema
 from potluck.core.settings import Settings
+from potluck.engines.session import OWN, Answering
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
@@ -155,6 +156,9 @@ class Method(Settings):
             federation; by default nothing is said.
         notes: name → type (bool, int, float or str) of what a participant's half may note in the history; by default
             nothing. Over a network nothing else is read.
+        reports: further models of each participant, beside its own way of answering, whose answers are evaluated on its
+            test data, e.g. ("global",) where a personal and a global model are compared; by default none.
+        server_reports: models of the server's that are evaluated on the federation's test data; by default none.
         late_joining: whether participants may still join after others have, since the server's half of joining adds to
             what it knows; by default False.
     """
@@ -163,6 +167,8 @@ class Method(Settings):
     keep_optimizer: ClassVar[bool] = False
     sends: ClassVar[Mapping[str, str]] = {}
     notes: ClassVar[Mapping[str, type]] = {}
+    reports: ClassVar[tuple[str, ...]] = ()
+    server_reports: ClassVar[tuple[str, ...]] = ()
     late_joining: ClassVar[bool] = False
 
     def requires(self) -> Needs:
@@ -185,6 +191,23 @@ class Method(Settings):
         may be asked of a participant that has not taken part yet. By default the participant's own model answers.
         """
         return (yield Predict(inputs))
+
+    def predict_with(self, model: str, party: Participant | Server, inputs: Samples) -> Answer:
+        """What one of the models in ``reports`` or ``server_reports`` answers, as ``predict`` does.
+
+        By default the server's network of that name. None where there is no such model yet: then nothing is reported.
+        """
+        if isinstance(party, Server) and model in party.learners:
+            return (yield Predict(inputs, learner=party.learners[model]))
+        return None
+
+    def answering(self) -> dict[str, Answering]:
+        """The ways in which a participant answers: its own, and with each model that is reported."""
+        return {OWN: self.predict, **{model: partial(self.predict_with, model) for model in self.reports}}
+
+    def server_answering(self) -> dict[str, Answering]:
+        """The ways in which the server answers."""
+        return {model: partial(self.predict_with, model) for model in self.server_reports}
 
     @classmethod
     def exchanges(cls) -> list[str]:

@@ -20,9 +20,9 @@ from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.payload import MAX_BYTES, Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples, SharedData
-from potluck.core.tasks import NOTHING, Metrics, measure
+from potluck.core.tasks import NOTHING, Scores, measure
 from potluck.engines.base import Arrival
-from potluck.engines.session import AnsweringSession, Session
+from potluck.engines.session import OWN, AnsweringSession, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
@@ -267,8 +267,9 @@ class Client:
             head = ExchangeReached(**place, exchange=arrival.exchange.name)
             return head.message(arrival.exchange.payload.to_bytes())
         self._keep_state(store, asked.round)
-        metrics = self._measure() if asked.phase == "round" else {}
-        return PhaseEnded(**place, notes=_plain(arrival.notes), metrics=metrics).message()
+        scores = self._scores() if asked.phase == "round" else {}
+        metrics = scores.pop(OWN, {})
+        return PhaseEnded(**place, notes=_plain(arrival.notes), metrics=metrics, models=scores).message()
 
     def _evaluated(self, store: ClientStore, round: int) -> Message:
         """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere."""
@@ -279,14 +280,20 @@ class Client:
         elif self._model_of is None or self._model_of != newest:
             self._close()
             self._restore(store, round)
-        return Evaluated(name=self.participant.name, round=round, metrics=self._measure()).message()
+        scores = self._scores()
+        metrics = scores.pop(OWN)
+        return Evaluated(name=self.participant.name, round=round, metrics=metrics, models=scores).message()
 
-    def _measure(self) -> Metrics:
-        me, test = self.participant, self.participant.test
-        if test is None:
-            return dict(NOTHING)
-        answers = AnsweringSession(me, me.answering, test.inputs()).answer_alone(self._device)
-        return dict(NOTHING) if answers is None else measure(answers, test.y)
+    def _scores(self) -> Scores:
+        """How well the participant answers, in its own way and with each model that the method reports."""
+        assert self._method is not None
+        me, scores = self.participant, {OWN: dict(NOTHING)}
+        if (test := me.test) is not None:
+            for model, answering in self._method.answering().items():
+                answers = AnsweringSession(me, answering, test.inputs(), model).answer_alone(self._device)
+                if answers is not None:
+                    scores[model] = measure(answers, test.y)
+        return scores
 
     def _restore(self, store: ClientStore, round: int) -> None:
         """Takes up the state after a round."""

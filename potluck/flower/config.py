@@ -73,6 +73,23 @@ class PublicEntry(Section):
         return _checked((some.x, some.y))
 
 
+class ServerTest(Section):
+    """Where the server's own test data are from. They stay at the server.
+
+    Args:
+        source: one of `potluck data`, an .npz file, or "package.module:function"; its test rows are taken.
+    """
+
+    model_config = ConfigDict(title="test")
+
+    source: SourceNamed = Field(description="one of `potluck data`, an .npz file, or 'package.module:function'")
+
+    def load(self) -> tuple[Any, Any]:
+        """Inputs and labels."""
+        source = load(self.source.name, **self.source.settings)
+        return source.x_test, source.y_test
+
+
 def _checked(data: Any) -> SharedData:
     public = published(data)
     assert public is not None
@@ -119,6 +136,7 @@ class FederationFile(Section):
         method: the method, with its settings.
         participants: who may take part.
         public: the public data; by default none.
+        test: what models of the server's that the method reports are evaluated on; by default they are not.
         seed: what every random draw derives from; by default 0.
         device: what the server's own networks compute on; by default "auto".
         participation: the share of participants that take part in a round (up to 1.0, the default), or how many.
@@ -150,6 +168,7 @@ class FederationFile(Section):
         min_length=1, description="who may take part, each in a table [[participants]]"
     )
     public: PublicEntry | None = None
+    test: ServerTest | None = None
     seed: Whole = 0
     device: DeviceName = "auto"
     participation: HowMany = 1.0

@@ -114,13 +114,14 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
     """What a participant's owner agrees to."""
     settings = ", ".join(f"{name}={value!r}" for name, value in invitation.settings.items())
     sent = method.described_exchanges()
+    measured = "your model" + "".join(f" and of its {name} model" for name in method.reports)
     lines = [
         f"The server asks you to take part in {method.__name__} ({settings}), {invitation.rounds} rounds.",
         "",
         "Your machine will send:",
         "- its name, the labels it tells apart, and the shape of its inputs, at joining",
         *(f"- {what} ({name})" for name, what in sent.items()),
-        "- accuracy, loss, macro F1 and balanced accuracy of your model on your test data, after each round",
+        f"- accuracy, loss, macro F1 and balanced accuracy of {measured} on your test data, after each round",
         "- how many seconds it worked, and if something goes wrong, the kind of error",
         "Your data, your model's code and your plan stay here"
         + (", and so do its weights." if not _shares_weights(sent) else "."),

@@ -15,10 +15,10 @@ from potluck.core.party import Party
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Metrics
+from potluck.core.tasks import NOTHING, Scores
 from potluck.engines.base import Arrival
 from potluck.engines.serial import Serial
-from potluck.engines.session import Answering, Half
+from potluck.engines.session import OWN, Answering, Half
 from potluck.flower.gateway import Gateway, NoAnswer
 from potluck.flower.protocol import Advance, Evaluate, Evaluated, ExchangeReached, Failed, Message, PhaseEnded, Response
 
@@ -74,7 +74,7 @@ class Flower(Serial):
         super()._begin()
         self._at: dict[str, Advance] = {}
         """What each participant was asked for last in this phase."""
-        self._metrics: dict[str, Metrics] = {}
+        self._scores_of: dict[str, Scores] = {}
         self._unreachable: set[str] = set()
         """Who did not answer the last time."""
         self._lost: set[str] = set()
@@ -104,20 +104,27 @@ class Flower(Serial):
     def dismiss(self, name: str) -> None:
         """It ends its half when it is next asked for anything."""
         self._lost.add(name)
-        self._metrics.pop(name, None)
+        self._scores_of.pop(name, None)
         self._check_minimum()
 
     def evaluate(
-        self, parties: Mapping[str, Party], test_of: Callable[[Any], Samples | None], answering: Answering
-    ) -> dict[str, Metrics]:
+        self,
+        parties: Mapping[str, Party],
+        test_of: Callable[[Any], Samples | None],
+        answering: Mapping[str, Answering],
+    ) -> dict[str, Scores]:
         """What each said at the end of its half; whoever ended early and is there is asked."""
         number = max((party.round for party in parties.values()), default=0)
-        unknown = [name for name in parties if name not in self._metrics and name not in self._unreachable]
+        unknown = [name for name in parties if name not in self._scores_of and name not in self._unreachable]
         ask = {name: Evaluate(round=number).message() for name in unknown if self.gateway.is_connected(name)}
         for name, _, response in self.gateway.ask(ask, self._rules.answer_timeout, lambda _: False):
-            if isinstance(response, Evaluated) and set(response.metrics) == set(NOTHING):
-                self._metrics[name] = response.metrics
-        return {name: dict(self._metrics.get(name, NOTHING)) for name in parties}
+            if isinstance(response, Evaluated):
+                self._scores_of[name] = _readable(response)
+        reported = {name: self._scores_of.get(name, {}) for name in parties}
+        return {
+            name: {OWN: dict(NOTHING), **{model: metrics for model, metrics in scores.items() if model in answering}}
+            for name, scores in reported.items()
+        }
 
     def _advance(self, bodies: Mapping[str, bytes]) -> Iterator[Arrival]:
         messages = {name: self._at[name].message(body) for name, body in bodies.items()}
@@ -165,7 +172,7 @@ class Flower(Serial):
         connection = self.gateway.connections[name]
         if isinstance(response, PhaseEnded):
             if response.phase == "round":
-                self._metrics[name] = response.metrics if set(response.metrics) == set(NOTHING) else dict(NOTHING)
+                self._scores_of[name] = _readable(response)
             received, connection.public_bytes = connection.public_bytes, 0
             return Arrival(name, None, response.notes, response.seconds, received=received)
         try:
@@ -173,13 +180,19 @@ class Flower(Serial):
         except PayloadError as error:
             return self._failed(name, str(error))
         self._report(f"{name} sent {readable_bytes(len(message.body))} ({response.exchange})")
-        self._metrics.pop(name, None)
+        self._scores_of.pop(name, None)
         return Arrival(name, Exchange(response.exchange, payload), seconds=response.seconds)
 
     def _failed(self, name: str, reason: str) -> Arrival:
         self._unreachable.add(name)
         self._lost.add(name)
-        self._metrics.pop(name, None)
+        self._scores_of.pop(name, None)
         self._report(f"goes on without {name}: {reason}")
         self._check_minimum()
         return Arrival(name, failed=reason)
+
+
+def _readable(response: PhaseEnded | Evaluated) -> Scores:
+    """What a participant says it scores. Metrics that the server does not know are none."""
+    scores = {**response.models, OWN: response.metrics}
+    return {model: metrics for model, metrics in scores.items() if set(metrics) == set(NOTHING)}

@@ -27,6 +27,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
+FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
+FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
 Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None
 Notes = Annotated[dict[Name, Note], Field(max_length=64)]
 
@@ -142,7 +144,7 @@ class Advance(Head):
 
 
 class Evaluate(Head):
-    """Say how good the model is after a round; a half that has not ended ends here."""
+    """Say how well inputs are answered after a round; a half that has not ended ends here."""
 
     kind: Literal["evaluate"] = "evaluate"
     round: Number
@@ -233,7 +235,8 @@ class PhaseEnded(Head):
         name: the participant's name.
         phase, round, step: what it was asked for.
         notes: what its half notes in the history.
-        metrics: how good its model is now, after a round.
+        metrics: how well it answers now, after a round.
+        models: the same for each further model that the method reports; by default none.
         seconds: how long it has worked in this phase.
     """
 
@@ -243,17 +246,26 @@ class PhaseEnded(Head):
     round: Number
     step: Number
     notes: Notes
-    metrics: dict[str, Metric | None]
+    metrics: FoundMetrics
+    models: FoundScores = Field(default_factory=dict)
     seconds: Seconds
 
 
 class Evaluated(Head):
-    """How good the participant's model is."""
+    """How well the participant answers.
+
+    Args:
+        name: the participant's name.
+        round: the round.
+        metrics: its metrics.
+        models: the same for each further model that the method reports; by default none.
+    """
 
     kind: Literal["metrics"] = "metrics"
     name: Name
     round: Number
-    metrics: dict[str, Metric | None]
+    metrics: FoundMetrics
+    models: FoundScores = Field(default_factory=dict)
 
 
 class Acknowledged(Head):

@@ -151,6 +151,7 @@ class ServerRun:
             [RemoteParticipant(each.name, each.weight, accepted.get(each.name), like) for each in file.participants],
             self.method,
             public=self.public,
+            test=None if file.test is None else file.test.load(),
             seed=file.seed,
             engine=Flower(self.gateway, pick_device(file.device), rules, self._progress.report),
             participation=file.participation,

@@ -77,6 +77,7 @@ class RunFolder:
             "accuracy": final.accuracy,
             "worst": final.worst,
             "participants": {row["participant"]: row.get("accuracy") for row in final.rows},
+            **({"models": [_model(row) for row in final.models]} if final.models else {}),
             "bytes_up": up,
             "bytes_down": down,
             "seconds": history.seconds,
@@ -94,3 +95,8 @@ class RunFolder:
         draft.write_text(text)
         checkpoint.sync(draft)
         draft.replace(self.path / name)
+
+
+def _model(row: Row) -> dict[str, Any]:
+    """What a summary says of a model that is reported beside the participants."""
+    return {name: row.get(name) for name in ("participant", "model", "accuracy")}

@@ -156,7 +156,8 @@ def test_a_participant_may_have_several_models():
     made.add([{"round": 2, "model": "student", **row(2, "server", 0.75)}])
     found = [(r["round"], r["model"], r["accuracy"]) for r in made.rows()]
     assert found == [(1, "global", 0.5), (1, "student", 0.25), (2, "global", 0.5), (2, "student", 0.75)]
-    assert made.final.accuracy == 0.625
+    assert [(r["model"], r["accuracy"]) for r in made.final.models] == [("global", 0.5), ("student", 0.75)]
+    assert (made.final.rows, made.final.accuracy, made.best.accuracy) == ((), None, None), "they count in no mean"
 
 
 def test_who_comes_late_is_in_no_earlier_round():
