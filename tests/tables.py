@@ -95,3 +95,9 @@ def row(round: Any, participant: Any, accuracy: float | None, up: Any = 0, down:
     loss = None if accuracy is None else 1 - accuracy
     sent = {"bytes_up": up, "bytes_down": down, "seconds": 0.25}
     return {"round": round, "participant": participant, "accuracy": accuracy, "loss": loss, **sent, **more}
+
+
+def cells(table: str, name: str) -> list[str]:
+    """The cells of the line that begins with a name."""
+    line = next(line for line in table.splitlines() if line.startswith(f"│ {name} "))
+    return [cell.strip() for cell in line.strip("│").split("│")]

@@ -8,7 +8,7 @@ import pytest
 
 from potluck import DataError, History, PotluckError
 from potluck.core.history import readable_bytes
-from tests.tables import row
+from tests.tables import cells, row
 
 
 @pytest.fixture
@@ -266,28 +266,6 @@ def test_without_pandas_it_is_said_how_to_get_it(sparse, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(PotluckError, match=r"A data frame needs pandas: pip install '\.\[pandas\]'"):
         sparse.to_pandas()
-
-
-def cells(table, name):
-    """The cells of the line that begins with a name."""
-    line = next(line for line in table.splitlines() if line.startswith(f"│ {name} "))
-    return [cell.strip() for cell in line.strip("│").split("│")]
-
-
-def test_the_table_shows_the_last_round_and_marks_the_best(history):
-    table = history.table()
-    assert "after round 3" in table
-    assert "round 2*" in table
-    assert "* the best round, chosen on test data: not a result" in table
-    assert cells(table, "bank") == ["bank", "75.00%", "70.00%", "0.2500", "87.50%", "90 B", "9 B", "0.8"]
-    assert cells(table, "clinic") == ["clinic", "50.00%", "40.00%", "0.5000", "62.50%", "120 B", "12 B", "0.8"]
-    assert cells(table, "mean") == ["mean", "62.50%", "", "", "75.00%", "210 B", "21 B", "1.5"]
-    assert cells(table, "worst")[:5] == ["worst", "50.00%", "", "", "62.50%"]
-
-
-@pytest.mark.parametrize("name", ["[bold]", "a [red]b[/red]", ":smile:", "bänk № 3"])
-def test_the_table_shows_names_as_they_are(name):
-    assert cells(History([row(1, name, 0.5)]).table(), name)[0] == name
 
 
 @pytest.mark.parametrize(

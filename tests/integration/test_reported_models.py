@@ -151,18 +151,6 @@ def test_without_test_data_of_the_federation_nothing_is_said_of_the_server():
     assert len(of_model(history, "common")) == 2
 
 
-def test_the_table_shows_a_participant_s_models_beside_it_and_the_server_s_below():
-    history = table(engine="serial").run(1)
-    lines = history.table().splitlines()
-    assert [heading.strip() for heading in lines[2].split("┃")[1:4]] == ["participant", "accuracy", "common"]
-    common = np.mean([row["accuracy"] for row in of_model(history, "common")])
-    mean = next(line for line in lines if "mean" in line)
-    assert f"{100 * common:.2f}%" in mean
-    (below,) = [line for line in lines if "server: student" in line]
-    assert f"{100 * of_model(history, 'student')[0]['accuracy']:.2f}%" in below
-    assert lines.index(below) > lines.index(mean)
-
-
 def test_the_name_of_the_server_is_taken():
     people = participants([student])
     people[0].name = "server"
