@@ -187,12 +187,12 @@ def operations(job: Job) -> int:
     """
     network = job.learner
     assert isinstance(network, Network)
-    times: dict[int, float] = {}
+    calls: list[tuple[Tensor, float]] = []
 
     def look(layer: nn.Module, _: Any, output: Any) -> None:
         weight = getattr(layer, "weight", None)
         if isinstance(weight, Tensor) and weight.ndim > 1 and isinstance(output, Tensor) and len(output):
-            times[id(weight)] = times.get(id(weight), 0) + output[0].numel() / len(weight)
+            calls.append((weight, output[0].numel() / len(weight)))
 
     try:
         twin = copy.deepcopy(network.model).cpu().eval()
@@ -202,4 +202,5 @@ def operations(job: Job) -> int:
             ModelView(twin)(job.plan.inputs(job.samples.at(slice(1)), network.dtype))
     except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
         return sum(2 * int(weight.numel()) for weight in network.model.parameters())
-    return int(sum(2 * weight.numel() * times.get(id(weight), 1) for weight in twin.parameters()))
+    times = [(weight, sum(count for used, count in calls if used is weight)) for weight in twin.parameters()]
+    return int(sum(2 * weight.numel() * (count or 1) for weight, count in times))

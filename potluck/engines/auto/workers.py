@@ -14,7 +14,7 @@ import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection, wait
@@ -109,7 +109,7 @@ def answer_in_workers(work: Sequence[Forked]) -> list[Timed | Failure]:
             if ends:  # stopped half-way, as by Ctrl-C
                 started.terminate()
             started.join()
-    return [_taken_over(one.job, found.get(index, lost), shared) for index, one in enumerate(work)]
+    return [_taken_over(one.job, found.get(index, lost), index, shared) for index, one in enumerate(work)]
 
 
 def _work(
@@ -129,20 +129,20 @@ def _work(
         if index >= len(work):
             return
         try:
-            answer: Any = _carried_out(work[index], shared)
+            answer: Any = _carried_out(work[index], index, shared)
         except Exception as error:  # it may come again, with its traceback, where the job is answered alone
             answer = Failure(f"{type(error).__name__}: {error}")
         results.send_bytes(pickle.dumps((index, answer), protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def _carried_out(one: Forked, shared: SharedWeights) -> Any:
+def _carried_out(one: Forked, index: int, shared: SharedWeights) -> Any:
     """The answer, the seconds it took, and what the optimizer is to remember."""
     learner = one.job.learner
     assert isinstance(learner, Network)
     if one.channels_last:
         learner.model.to(memory_format=torch.channels_last)
     answer, seconds = timed_alone(one.job, CPU)
-    shared.write(one.job)
+    shared.write(index)
     return answer, seconds, tree_map(_plain, learner.optimizer_state) if one.job.keep_optimizer else None
 
 
@@ -150,45 +150,47 @@ def _plain(leaf: Any) -> Any:
     return leaf.contiguous() if isinstance(leaf, Tensor) else leaf
 
 
-def _taken_over(job: Job, found: Any, shared: SharedWeights) -> Timed | Failure:
+def _taken_over(job: Job, found: Any, index: int, shared: SharedWeights) -> Timed | Failure:
     if isinstance(found, Failure):
         return found
     assert isinstance(job.learner, Network)
     answer, seconds, memory = found
-    shared.read(job)
+    shared.read(index)
     if memory is not None:
         job.learner.remember(job.plan, memory)
     return answer, seconds
 
 
 class SharedWeights:
-    """Room for the new weights of networks, which a worker writes and the process that forked it reads."""
+    """Room for the new weights of networks, which a worker writes and the process that forked it reads.
+
+    Args:
+        jobs: the trainings of these networks, by whose position in the list weights are written and read.
+    """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self._first: dict[int, int] = {}
-        size = 0
-        for job in jobs:
-            self._first[id(job.learner)] = size
-            size += sum(_padded(tensor) for tensor in _tensors(job))
-        self._bytes = torch.frombuffer(mmap.mmap(-1, max(1, size)), dtype=torch.uint8)
+        self._jobs = jobs
+        sizes = [sum(_padded(tensor) for tensor in _tensors(job)) for job in jobs]
+        self._starts = [sum(sizes[:index]) for index in range(len(jobs))]
+        self._bytes = torch.frombuffer(mmap.mmap(-1, max(1, sum(sizes))), dtype=torch.uint8)
 
-    def write(self, job: Job) -> None:
+    def write(self, index: int) -> None:
         """Puts a network's weights in."""
-        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+        for tensor, place in self._pairs(index):
             place.copy_(tensor)
 
-    def read(self, job: Job) -> None:
+    def read(self, index: int) -> None:
         """Takes a network's weights out."""
-        for tensor, place in zip(_tensors(job), self._places(job), strict=True):
+        for tensor, place in self._pairs(index):
             tensor.copy_(place)
 
-    def _places(self, job: Job) -> list[Tensor]:
-        at, places = self._first[id(job.learner)], []
-        for tensor in _tensors(job):
+    def _pairs(self, index: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each tensor of a network, and its place."""
+        at = self._starts[index]
+        for tensor in _tensors(self._jobs[index]):
             length = tensor.numel() * tensor.element_size()
-            places.append(self._bytes[at : at + length].view(tensor.dtype).view(tensor.shape))
+            yield tensor, self._bytes[at : at + length].view(tensor.dtype).view(tensor.shape)
             at += _padded(tensor)
-        return places
 
 
 def _tensors(job: Job) -> list[Tensor]:

@@ -39,7 +39,7 @@ class Watched(TorchFunctionMode):
 
     def __init__(self, parameters: Mapping[str, Tensor], samples: int) -> None:
         super().__init__()
-        self._names = {id(parameter): name for name, parameter in parameters.items()}
+        self._names = {parameter: name for name, parameter in parameters.items()}  # equal to itself alone, as a key
         self._samples = samples
         self._calls: list[Call] = []
         self._seen_elsewhere: set[str] = set()
@@ -53,10 +53,10 @@ class Watched(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output, others = func(*args, **(kwargs or {})), args
         linear = func is F.linear and len(args) > 1 and output.ndim > 1 and len(output) == self._samples
-        if linear and id(args[1]) in self._names:
-            self._calls.append(Call(self._names[id(args[1])], tuple(output.shape[1:])))
+        if linear and args[1] in self._names:
+            self._calls.append(Call(self._names[args[1]], tuple(output.shape[1:])))
             output, others = self._factor(self._calls[-1], args[0], output), (args[0], *args[2:])
-        found = (self._names.get(id(leaf)) for leaf in tree_leaves((others, kwargs)))
+        found = (self._names.get(leaf) for leaf in tree_leaves((others, kwargs)) if isinstance(leaf, Tensor))
         self._seen_elsewhere.update(name for name in found if name is not None)
         return output
 
