@@ -250,7 +250,6 @@ def main(
     out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = OUT,
 ) -> None:
     """Measure rounds over Flower, and print and write the figures."""
-    sys.path.insert(0, str(ROOT))
     results = Results("flower_rounds", [])
     for workload in WORKLOADS:
         if only is None or workload.name.startswith(tuple(only)):

@@ -8,7 +8,6 @@ Needs the extra `simulation`. Participants train a small network on generated da
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -116,7 +115,6 @@ def main(
     out: Annotated[Path, typer.Option("--json", help="Where the results go.")] = OUT,
 ) -> None:
     """Measure a whole run on each engine and in Flower's simulation, and print and write the figures."""
-    sys.path.insert(0, str(ROOT))
     results = Results("flower_simulation", [], {"participants": participants, "rounds": rounds, "cpus": cpus})
     with tempfile.TemporaryDirectory(prefix="potluck-benchmark-") as folder:
         path = write(Path(folder), participants, rounds)
