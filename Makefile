@@ -3,16 +3,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Where torch comes from: by default the package index. On a machine without a GPU PyTorch's own index of CPU builds
+# saves gigabytes: make test TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
 # What `make mutants` changes, and how many changes it tries.
 FOLDER ?= potluck/core
 COUNT ?= 200
 
 .PHONY: demo federation test test-all mutants lint types format clean
 
-# torch goes first and pinned: a plain `torch` would bring gigabytes of CUDA.
+# torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import venv
+import zipfile
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -67,15 +67,47 @@ def test_nothing_installs_another_projects_distribution():
         assert not re.search(r"pip install (-\S+ )*['\"]?potluck\b(?!-fl)|potluck\[", path.read_text()), path
 
 
-@pytest.mark.slow
-def test_a_wheel_works_in_a_fresh_environment(tmp_path):
-    """With the newest versions that the declared ranges allow; only torch is pinned, since a plain one brings CUDA."""
-    source, empty = tmp_path / "source", tmp_path / "empty"
-    shutil.copytree(ROOT / "potluck", source / "potluck", ignore=shutil.ignore_patterns("__pycache__"))
+def copied(folder: Path) -> Path:
+    """What a distribution is made from."""
+    shutil.copytree(ROOT / "potluck", folder / "potluck", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", PROJECT["readme"], *PROJECT["license-files"]):
-        shutil.copy(ROOT / name, source)
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def test_the_version_is_the_same_wherever_it_stands():
+    version = PROJECT["version"]
+    assert re.search(rf"^version: {re.escape(version)}$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert f"potluck_fl-{version}-py3" in (ROOT / "docs" / "deployment.md").read_text()
+
+
+@pytest.mark.slow
+def test_what_is_built_can_be_published(tmp_path):
+    """A source distribution, and from it a wheel."""
+    source, built = copied(tmp_path / "source"), tmp_path / "dist"
+    for arguments in (["build", "--outdir", built, source], ["twine", "check", "--strict", f"{built}/*"]):
+        done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    name = f"potluck_fl-{PROJECT['version']}"
+    assert {path.name for path in built.iterdir()} == {f"{name}.tar.gz", f"{name}-py3-none-any.whl"}
+    with zipfile.ZipFile(built / f"{name}-py3-none-any.whl") as wheel:
+        packed = set(wheel.namelist())
+    everything = (path for path in (ROOT / "potluck").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert {path.relative_to(ROOT).as_posix() for path in everything} <= packed
+
+
+PYTHONS = [sys.executable, "python3.12", "python3.13"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", PYTHONS, ids=["this one", *PYTHONS[1:]])
+def test_a_wheel_works_in_a_fresh_environment(python, tmp_path):
+    """With the newest versions that the declared ranges allow; only torch is pinned, since a plain one brings CUDA."""
+    if shutil.which(python) is None:
+        pytest.skip(f"{python} is not here")
+    source, empty = copied(tmp_path / "source"), tmp_path / "empty"
     empty.mkdir()
-    venv.create(tmp_path / "venv", with_pip=True)
+    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
 
     def run(command: str, *arguments: str | Path) -> str:
         done = subprocess.run(

@@ -58,8 +58,3 @@ def test_help_needs_no_torch(arguments):
     assert "Usage: potluck" in done.stdout or said[0] == f"potluck {potluck.__version__}"
     assert not done.stderr
     assert said[-1] == "[]" or arguments == ["--version"]
-
-
-def test_python_runs_the_package():
-    done = subprocess.run([sys.executable, "-m", "potluck", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"potluck {potluck.__version__}\n"
