@@ -1,8 +1,8 @@
 """Models for participants that have none of their own.
 
 A builder takes ``input_shape`` and ``classes``, and settings of its own. Every step of these networks is a module, so
-that methods can name inner layers and run a part; none works in place, so that engines can stack them. One is an
-estimator: an additive model.
+that methods can name inner layers and run a part; none works in place, so that engines can stack them. Most can be
+narrower by a ``rate``; ``lora`` puts adapters into any. One is an estimator: an additive model.
 """
 
 from __future__ import annotations
@@ -20,24 +20,34 @@ from potluck.models.additive import additive
 from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 from potluck.models.densenet import DEPTHS as DENSENETS
 from potluck.models.densenet import densenet
+from potluck.models.exits import exit_resnet
+from potluck.models.lora import adapted_layers, lora, merged, save_adapters, with_lora
 from potluck.models.mlp import mlp, random_mlp
 from potluck.models.resnet import DEPTHS as RESNETS
 from potluck.models.resnet import resnet
+from potluck.models.text import char_lstm, transformer
 
 __all__ = [
     "CLASSES",
     "INPUT_SHAPE",
     "MODELS",
+    "adapted_layers",
     "additive",
     "build",
+    "char_lstm",
     "cnn",
     "cofed_cnn",
     "densenet",
     "describe",
+    "exit_resnet",
+    "lora",
+    "merged",
     "mlp",
     "random_cnn",
     "random_mlp",
     "resnet",
+    "save_adapters",
+    "transformer",
 ]
 
 _OWN = {
@@ -47,15 +57,19 @@ _OWN = {
     "random_cnn": random_cnn,
     **{f"cofed{number}": partial(cofed_cnn, number) for number in TABLE_1},
     **{f"resnet{depth}": partial(resnet, depth) for depth in RESNETS},
+    **{f"exit_resnet{depth}": partial(exit_resnet, depth) for depth in RESNETS},
     **{f"densenet{depth}": partial(densenet, depth) for depth in DENSENETS},
+    "transformer": transformer,
+    "char_lstm": char_lstm,
+    "lora": with_lora,
     "additive": additive,
 }
 
 MODELS = Registry("models", _OWN)
 """Builders by name; another package adds one under the entry point group ``potluck.models``."""
 
-INPUT_SHAPE, CLASSES = (3, 32, 32), 10
-"""What ``describe`` counts parameters at."""
+INPUT_SHAPE, TEXT_SHAPE, CLASSES = (3, 32, 32), (80,), 10
+"""What ``describe`` counts parameters at: images, texts, classes."""
 
 
 def build(model: str | Callable[..., Any], input_shape: Any, classes: int, **settings: Any) -> Any:
@@ -97,8 +111,10 @@ def _about(builder: Any) -> str:
 
 def _parameters(builder: Any) -> int | None:
     taken = inspect.signature(builder).parameters
-    if "seed" in taken or "input_shape" not in taken:  # drawn at random, or no network: its size shows once fitted
-        return None
+    required = [p.name for p in taken.values() if p.default is p.empty and p.name not in ("input_shape", "classes")]
+    if "seed" in taken or "input_shape" not in taken or required:
+        return None  # drawn at random; no network, so that its size shows once fitted; or made of another model
+    shape = TEXT_SHAPE if _family(builder) == "text" else INPUT_SHAPE
     with torch.device("meta"):
-        module: nn.Module = builder(INPUT_SHAPE, CLASSES)
+        module: nn.Module = builder(shape, CLASSES)
     return sum(parameter.numel() for parameter in module.parameters())

@@ -11,6 +11,7 @@ from torch import nn
 from potluck.core.errors import SettingsError
 from potluck.core.randomness import generator
 from potluck.models.checks import image_shape, one_of, sizes
+from potluck.models.width import as_rate, convolution, scaled
 
 TABLE_1 = {
     1: (24, 40),
@@ -27,21 +28,35 @@ TABLE_1 = {
 """CoFED, Table 1: the channels of each network's 3×3 convolutions."""
 
 
-def cnn(input_shape: Sequence[int], classes: int, channels: Sequence[int] = (24, 40)) -> nn.Module:
-    """A small CNN: 3×3 convolution, ReLU and 2×2 max-pooling for each layer, then one linear layer.
+def cnn(
+    input_shape: Sequence[int],
+    classes: int,
+    channels: Sequence[int] = (24, 40),
+    norm: bool = False,
+    rate: float | str = 1.0,
+    scale: bool = False,
+) -> nn.Module:
+    """A small CNN: 3×3 convolution, BatchNorm if asked for, ReLU, 2×2 max-pooling for each layer; one linear layer.
 
     Args:
         input_shape: channels, height and width of an image.
         classes: how many logits it puts out.
         channels: the channels of each convolution; by default those of the first network in CoFED's Table 1.
+        norm: whether BatchNorm follows each convolution; by default False.
+        rate: the share of the channels that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
+        scale: whether a narrower network's features are scaled up in training, as HeteroFL does; by default False.
     """
+    share = as_rate(rate)
     before, height, width = image_shape("cnn", input_shape)
     if not channels:
         raise SettingsError("channels is empty; expected a number of channels for at least one convolution.")
     steps: OrderedDict[str, nn.Module] = OrderedDict()
     for number, after in enumerate(sizes("channels", channels), start=1):
         pool = (min(2, height), min(2, width))  # one pixel stays one pixel
-        steps[f"conv{number}"] = nn.Conv2d(before, after, 3, padding=1)
+        after = scaled(after, share)
+        steps[f"conv{number}"] = convolution(share, scale, before, after, 3, padding=1)
+        if norm:
+            steps[f"bn{number}"] = nn.BatchNorm2d(after)
         steps[f"relu{number}"] = nn.ReLU()
         steps[f"pool{number}"] = nn.MaxPool2d(pool)
         before, height, width = after, height // pool[0], width // pool[1]

@@ -11,6 +11,7 @@ from torch import nn
 
 from potluck.core.randomness import generator
 from potluck.models.checks import one_of, sizes
+from potluck.models.width import as_rate, scaled
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 UNITS = (32, 64, 128, 256, 512, 1024)
@@ -18,7 +19,11 @@ UNITS = (32, 64, 128, 256, 512, 1024)
 
 
 def mlp(
-    input_shape: Sequence[int], classes: int, hidden: Sequence[int] = (256, 64), activation: str = "tanh"
+    input_shape: Sequence[int],
+    classes: int,
+    hidden: Sequence[int] = (256, 64),
+    activation: str = "tanh",
+    rate: float | str = 1.0,
 ) -> nn.Module:
     """A fully connected network; by default MHAT's (section 4.1), 256 and 64 units with tanh.
 
@@ -27,9 +32,10 @@ def mlp(
         classes: how many logits it puts out.
         hidden: the units of each hidden layer; by default 256 and 64.
         activation: "tanh" (the default) or "relu".
+        rate: the share of the hidden units that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
     """
-    activate = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)]
-    widths = (math.prod(input_shape), *sizes("hidden", hidden))
+    activate, share = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)], as_rate(rate)
+    widths = (math.prod(input_shape), *(scaled(units, share) for units in sizes("hidden", hidden)))
     inner = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activate())]
     return nn.Sequential(nn.Flatten(), *inner, nn.Linear(widths[-1], classes))
 

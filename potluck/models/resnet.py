@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from torch import Tensor, nn
 
 from potluck.models.checks import image_shape, one_of, sizes
 from potluck.models.stem import Stem, first_layers
+from potluck.models.width import as_rate, convolution, scaled
+
+Convolve = Callable[..., nn.Conv2d]
+"""Makes a convolution that keeps height and width from channels, width, kernel and stride."""
 
 
 class ResNet(nn.Sequential):
@@ -21,14 +25,14 @@ class BasicBlock(nn.Module):
 
     expansion: ClassVar[int] = 1
 
-    def __init__(self, channels: int, width: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, stride: int, convolve: Convolve) -> None:
         super().__init__()
-        self.conv1 = _convolution(channels, width, 3, stride)
+        self.conv1 = convolve(channels, width, 3, stride)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = _convolution(width, width, 3)
+        self.conv2 = convolve(width, width, 3)
         self.bn2 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
-        self.downsample = shortcut(channels, width, stride)
+        self.downsample = shortcut(channels, width, stride, convolve)
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.relu(self.bn1(self.conv1(x)))
@@ -41,16 +45,16 @@ class Bottleneck(nn.Module):
 
     expansion: ClassVar[int] = 4
 
-    def __init__(self, channels: int, width: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, stride: int, convolve: Convolve) -> None:
         super().__init__()
-        self.conv1 = _convolution(channels, width, 1)
+        self.conv1 = convolve(channels, width, 1)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = _convolution(width, width, 3, stride)
+        self.conv2 = convolve(width, width, 3, stride)
         self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = _convolution(width, width * self.expansion, 1)
+        self.conv3 = convolve(width, width * self.expansion, 1)
         self.bn3 = nn.BatchNorm2d(width * self.expansion)
         self.relu = nn.ReLU()
-        self.downsample = shortcut(channels, width * self.expansion, stride)
+        self.downsample = shortcut(channels, width * self.expansion, stride, convolve)
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.relu(self.bn1(self.conv1(x)))
@@ -73,7 +77,15 @@ DEPTHS: dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]
 """The blocks of each group. 10, 14, 22 and 26 are FedIN's (section 5.1)."""
 
 
-def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "standard", width: int = 64) -> ResNet:
+def resnet(
+    depth: int,
+    input_shape: Sequence[int],
+    classes: int,
+    stem: Stem = "standard",
+    width: int = 64,
+    rate: float | str = 1.0,
+    scale: bool = False,
+) -> ResNet:
     """A ResNet (He et al., 2016), as in FedIN (section 5.1), DraftFed (section IV) and PerHeFed (appendix A).
 
     Args:
@@ -84,34 +96,52 @@ def resnet(depth: int, input_shape: Sequence[int], classes: int, stem: Stem = "s
             no max-pooling.
         width: how many filters the first group of blocks has; each further group has twice as many as the one before;
             by default 64.
+        rate: the share of all filters that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
+        scale: whether a narrower network's features are scaled up in training, as HeteroFL does; by default False.
     """
-    block, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
-    channels, _, _ = image_shape(f"resnet{depth}", input_shape)
-    (before,) = sizes("width", [width])
-    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), first_layers(stem, channels, before), strict=False))
-    for stage, count in enumerate(blocks):
-        filters = width * 2**stage
-        strides = [1 if stage == 0 else 2] + [1] * (count - 1)
-        inputs = [before] + [filters * block.expansion] * (count - 1)
-        steps[f"layer{stage + 1}"] = nn.Sequential(
-            *(block(channels, filters, stride) for channels, stride in zip(inputs, strides, strict=True))
-        )
-        before = filters * block.expansion
-    steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(before, classes)}
+    steps, features = body(depth, input_shape, stem, width, rate, scale)
+    steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(features[-1], classes)}
     network = ResNet(steps)
-    for layer in network.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    start(network)
     return network
 
 
-def _convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps height and width, divided by its stride."""
-    return nn.Conv2d(channels, width, kernel, stride, padding=kernel // 2, bias=False)
+def body(
+    depth: int, input_shape: Sequence[int], stem: Stem, width: int, rate: float | str = 1.0, scale: bool = False
+) -> tuple[OrderedDict[str, nn.Module], list[int]]:
+    """The steps of a ResNet without its classifier, and how many features each group of blocks puts out."""
+    block, blocks = DEPTHS[one_of("depth", depth, DEPTHS)]
+    channels, _, _ = image_shape(f"resnet{depth}", input_shape)
+    sizes("width", [width])
+    share, features = as_rate(rate), list[int]()
+    before = scaled(width, share)
+
+    def convolve(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+        return convolution(share, scale, channels, width, kernel, stride, padding=kernel // 2, bias=False)
+
+    first = first_layers(stem, channels, before, share if scale else 1.0)
+    steps = OrderedDict(zip(("conv1", "bn1", "relu", "maxpool"), first, strict=False))
+    for stage, count in enumerate(blocks):
+        filters = scaled(width * 2**stage, share)
+        strides = [1 if stage == 0 else 2] + [1] * (count - 1)
+        inputs = [before] + [filters * block.expansion] * (count - 1)
+        steps[f"layer{stage + 1}"] = nn.Sequential(
+            *(block(channels, filters, stride, convolve) for channels, stride in zip(inputs, strides, strict=True))
+        )
+        before = filters * block.expansion
+        features.append(before)
+    return steps, features
 
 
-def shortcut(channels: int, width: int, stride: int) -> nn.Module:
+def start(network: nn.Module) -> None:
+    """Draws the initial weights of all convolutions."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+
+
+def shortcut(channels: int, width: int, stride: int, convolve: Convolve) -> nn.Module:
     """The input as it is, or projected where the block changes its shape."""
     if stride == 1 and channels == width:
         return nn.Identity()
-    return nn.Sequential(_convolution(channels, width, 1, stride), nn.BatchNorm2d(width))
+    return nn.Sequential(convolve(channels, width, 1, stride), nn.BatchNorm2d(width))
