@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from potluck import data, methods
     from potluck.channel.channel import Channel
     from potluck.channel.limits import Limits
+    from potluck.comparison.compare import Comparison, compare
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
     from potluck.core.history import History
     from potluck.core.model_view import FrozenModel, ModelView
@@ -41,6 +42,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 _NAMES = {
     "channel.channel": ("Channel",),
     "channel.limits": ("Limits",),
+    "comparison.compare": ("Comparison", "compare"),
     "core.errors": ("DataError", "ModelError", "PayloadError", "PotluckError", "RequirementsError", "SettingsError"),
     "core.history": ("History",),
     "core.model_view": ("FrozenModel", "ModelView"),
@@ -57,11 +59,12 @@ _NAMES = {
     "federation.tuning": ("choose_plan", "grid"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
-_PACKAGES = {"channel", "core", "data", "engines", "federation", "learners", "methods", "models", "runs"}
+_PACKAGES = {"channel", "comparison", "core", "data", "engines", "federation", "learners", "methods", "models", "runs"}
 
 __all__ = [
     "Availability",
     "Channel",
+    "Comparison",
     "DataError",
     "Device",
     "Exchange",
@@ -89,6 +92,7 @@ __all__ = [
     "TensorSpec",
     "VirtualClock",
     "choose_plan",
+    "compare",
     "data",
     "exchange",
     "grid",

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "potluck"
 
 BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "core"}
-APPLICATION = {"recipes", "report", "methods", *BELOW_METHODS}
+APPLICATION = {"comparison", "recipes", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
@@ -25,6 +25,7 @@ KNOWS: dict[str, set[str]] = {
     "methods": {"federation", "learners.structure", "core"},
     "report": {"core"},
     "recipes": {"methods", *BELOW_METHODS},
+    "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
     "flower": APPLICATION,
     "demo": APPLICATION,
     "bench": APPLICATION,

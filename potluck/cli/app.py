@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import bench, catalog, check, demo, join, keys, new, run, serve
+from potluck.cli import bench, catalog, check, compare, demo, join, keys, new, run, serve
 from potluck.cli.console import messages
 from potluck.core.errors import PotluckError
 
@@ -53,6 +53,7 @@ def _main(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("compare")(compare.compare)
 app.command("new")(new.new)
 app.command("serve")(serve.serve)
 app.command("join")(join.join)

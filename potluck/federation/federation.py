@@ -273,6 +273,12 @@ class Federation:
             return None
         return self._published_test.known(union(p.labels for p in self.participants.values()))
 
+    def evaluate(self, data_of: Callable[[Participant], Samples | None]) -> dict[str, Metrics]:
+        """Everybody's metrics as the models are now, on the data that are named for each; None for no data."""
+        with self.engine.timing("evaluate"):
+            scores = self.engine.evaluate(self.participants, data_of, self.method.answering())
+        return {name: found[OWN] for name, found in scores.items()}
+
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
         return {

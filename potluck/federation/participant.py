@@ -209,6 +209,13 @@ class Participant:
             twin._brought_model = copy.deepcopy(self._brought_model)
         return twin
 
+    def holding(self, data: Samples, validation: Samples | None) -> Participant:
+        """The same participant with a network of its own and other data to train on, and to choose settings by."""
+        twin = self.twin()
+        twin._held_back = None
+        twin.held |= {"brought": data, "data": data, "validation": validation}
+        return twin
+
     def learner_for(self, asked: Learner | None) -> Learner:
         """The learner that a request is for."""
         return self.learner if asked is None else asked

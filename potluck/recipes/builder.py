@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,11 +48,11 @@ class FederationBuilder:
             self.shares = self._divided(rows)
         self._plans: dict[tuple[str, str], Plan] = {}
 
-    def federation(self, method: Method, engine: str) -> Federation:
-        """A federation of new participants."""
+    def federation(self, method: Method, engine: str, participants: Iterable[Participant] | None = None) -> Federation:
+        """A federation of new participants, or of these."""
         recipe = self.recipe
         federation = Federation(
-            self.participants(engine),
+            self.participants(engine) if participants is None else participants,
             method,
             public=self.public,
             test=(self.source.x_test, self.source.y_test) if self.source else None,

@@ -146,6 +146,23 @@ def _value(text: str) -> Any:
         return text
 
 
+def values_of(text: str) -> list[str]:
+    """The values in a list such as ``0.1,0.3`` or ``[16, 32],[8]``: a comma inside brackets or quotes parts nothing."""
+    found, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and not depth and not quote:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [value.strip() for value in found if value.strip()]
+
+
 def line_numbers(text: str) -> dict[Place, int]:
     """Where each table and key of a TOML text stands."""
     found: dict[Place, int] = {}

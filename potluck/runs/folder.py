@@ -87,14 +87,15 @@ class RunFolder:
         self._write("summary.json", summary)
 
     def _write(self, name: str, content: Any) -> None:
-        self._replace(name, json.dumps(content, indent=1, default=str) + "\n")
+        replace_file(self.path / name, json.dumps(content, indent=1, default=str) + "\n")
 
-    def _replace(self, name: str, text: str) -> None:
-        """Writes a file whole or not at all."""
-        draft = self.path / f".{name}.unfinished"
-        draft.write_text(text)
-        checkpoint.sync(draft)
-        draft.replace(self.path / name)
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.unfinished")
+    draft.write_text(text, encoding="utf-8")
+    checkpoint.sync(draft)
+    draft.replace(path)
 
 
 def _model(row: Row) -> dict[str, Any]:

@@ -1,0 +1,210 @@
+"""``potluck.compare``: plays several methods on the same federations, and tells which is better by how much."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from potluck.comparison.cell_queue import play_all
+from potluck.comparison.cells import Cell, plan_cells
+from potluck.comparison.play import is_done
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.recipes import read
+from potluck.report.folders import COMPARISON, read_standings
+from potluck.report.significance import Significance
+from potluck.report.standings import Standings
+from potluck.report.summary_table import summary_text
+from potluck.runs.folder import replace_file
+
+Watcher = Callable[[int, int, str], None]
+"""Is told how many rounds of all cells have been played, how many there are, and of which cell the newest one is."""
+
+
+class Comparison:
+    """What came of a comparison, read from its folder.
+
+    Args:
+        folder: what ``compare`` wrote.
+        metric: what to compare by; by default as the comparison says.
+        target: a value of the metric to reach; by default as the comparison says.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], metric: str | None = None, target: float | None = None) -> None:
+        self.folder = Path(folder)
+        self.standings: Standings = read_standings([self.folder], metric, target)
+
+    def table(self) -> str:
+        """What each method reached, at what cost, and which differences are real."""
+        return summary_text(self.standings)
+
+    def frame(self) -> Any:
+        """A pandas data frame: a row for each method, setting, seed and participant, as after the last round."""
+        return self.standings.frame()
+
+    def significance(self) -> Significance:
+        """Which differences are real."""
+        return self.standings.significance()
+
+    def __repr__(self) -> str:
+        return f"Comparison({str(self.folder)!r}: {', '.join(entry.label for entry in self.standings.entries)})"
+
+
+def compare(
+    methods: Sequence[str],
+    federation: str | os.PathLike[str],
+    *,
+    seeds: int = 5,
+    sweep: Iterable[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
+    target: float | None = None,
+    metric: str | None = None,
+    pooled: bool = False,
+    cross: bool = False,
+    changes: Iterable[str] = (),
+    options: Iterable[tuple[str, Any]] = (),
+    watch: Watcher | None = None,
+) -> Comparison:
+    """Plays methods on the same federations, seed by seed, and returns what came of it.
+
+    All methods of a seed get the same splits, first weights and participants. Local is always played. Each run has a
+    folder of its own; what is there already is not played again, so a comparison that was stopped goes on when it is
+    asked for again.
+
+    Args:
+        methods: their names; the run file's own one has the settings of the file, the others their defaults.
+        federation: a run file.
+        seeds: how many seeds, from the file's on; by default 5.
+        sweep: settings to try, each as ``"KEY=a,b,c"``; by default none.
+        out: the folder; by default ``runs/compare-FILE``.
+        jobs: how many runs at a time; by default 1. From a script, with more than one, call it under
+            ``if __name__ == "__main__":``, as all that starts processes in Python.
+        target: a value of the metric to reach; by default none.
+        metric: what to compare by; by default the accuracy.
+        pooled: whether to play the ceiling too: each model trained on everybody's data; by default False.
+        cross: whether to measure each model on everybody's test data; by default False.
+        changes: settings of the file to change, each as ``"key=value"``; by default none.
+        options: settings that stand above the file, such as ``("rounds", 3)``; by default none.
+        watch: is told of each round that was played; by default nobody is.
+    """
+    if seeds < 1 or jobs < 1:
+        raise SettingsError(f"seeds is {seeds} and jobs {jobs}; expected at least 1 of each.")
+    file = Path(federation)
+    folder = Path(out) if out is not None else Path("runs") / f"compare-{file.stem}"
+    changes, options, sweep = tuple(changes), tuple(options), tuple(sweep)
+    recipe = read(file, changes, dict(options))
+    chosen = range(recipe.seed, recipe.seed + seeds)
+    cells = plan_cells(
+        file, methods, chosen, folder, sweeps=sweep, changes=changes, options=options, pooled=pooled, cross=cross
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"The comparison cannot be stored in {folder}: {error.strerror}.") from error
+    about = {
+        "format": 1,
+        "metric": metric,
+        "target": target,
+        "seeds": list(chosen),
+        "rounds": recipe.rounds,
+        "command": command(methods, file, seeds, sweep, target, metric, pooled, cross, changes, options),
+        "file": file.name,
+        "text": file.read_text(encoding="utf-8"),
+        "versions": versions(),
+        "commit": commit(),
+        "cells": [
+            {
+                "method": cell.entry.method,
+                "settings": cell.entry.settings,
+                "seed": cell.seed,
+                "folder": str(cell.folder.relative_to(folder)),
+            }
+            for cell in cells
+        ],
+    }
+    with _Locked(folder):
+        replace_file(folder / COMPARISON, json.dumps(about, indent=1) + "\n")
+        left = [cell for cell in cells if not is_done(cell)]
+        before = (len(cells) - len(left)) * recipe.rounds
+        played = dict.fromkeys((cell.title for cell in left), 0)
+
+        def count(cell: Cell, number: int) -> None:
+            played[cell.title] = number
+            if watch is not None:
+                watch(before + sum(played.values()), len(cells) * recipe.rounds, cell.title)
+
+        if watch is not None:
+            watch(before, len(cells) * recipe.rounds, "")
+        failed = play_all(left, jobs, count)
+        replace_file(folder / COMPARISON, json.dumps({**about, "failed": failed}, indent=1) + "\n")
+    if len(failed) == len(cells):
+        told_of = "\n".join(f"- {title}: {reason}" for title, reason in failed.items())
+        raise PotluckError(f"No run of the comparison could be played:\n{told_of}")
+    return Comparison(folder)
+
+
+def versions() -> dict[str, str]:
+    """What it was made with."""
+    packages = ("potluck-fl", "torch", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
+
+
+def commit() -> str | None:
+    """The commit of Potluck's source, with a + where it was changed since; None where it is installed without git."""
+
+    def git(*words: str) -> str:
+        folder = str(Path(__file__).parent)
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no", "--", ".."))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def command(
+    methods: Sequence[str],
+    file: Path,
+    seeds: int,
+    sweep: Sequence[str],
+    target: float | None,
+    metric: str | None,
+    pooled: bool,
+    cross: bool,
+    changes: Sequence[str],
+    options: Sequence[tuple[str, Any]],
+) -> str:
+    """The command that repeats a comparison."""
+    parts = ["potluck", "compare", *methods, "--federation", str(file), "--seeds", str(seeds)]
+    parts += [part for text in sweep for part in ("--sweep", text)]
+    parts += [part for text in changes for part in ("--set", text)]
+    parts += [part for key, value in options for part in (f"--{key}", str(value))]
+    parts += ["--target", str(target)] if target is not None else []
+    parts += ["--metric", metric] if metric is not None else []
+    return shlex.join(parts + ["--pooled"] * pooled + ["--cross"] * cross)
+
+
+class _Locked:
+    """Keeps two processes from playing one comparison."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, FileLock(folder / ".lock")
+
+    def __enter__(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise SettingsError(f"{self._folder} is being written by another comparison. Wait for it.") from error
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()

@@ -1,0 +1,72 @@
+"""What a simulation can do and no real federation may: models on the data of others, and everybody's data together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from potluck.core.errors import RequirementsError
+from potluck.core.labels import UNLABELLED, LabelSpace, decode, encode
+from potluck.core.samples import Samples
+from potluck.core.tasks import Metrics
+from potluck.federation.federation import Federation
+from potluck.federation.participant import Participant
+
+
+def as_read_by(samples: Samples, theirs: LabelSpace, mine: LabelSpace) -> Samples | None:
+    """Those samples whose label one knows, with labels as positions in its own space; None if there are none."""
+    if theirs == mine:
+        return samples
+    labelled = samples.take((samples.y != UNLABELLED).nonzero().squeeze(1))
+    y = encode(decode(labelled.y, theirs), mine, "samples of another", strict=False)
+    found = labelled.with_targets(y=y).take((y != UNLABELLED).nonzero().squeeze(1))
+    return found if len(found) else None
+
+
+def pool(participants: Iterable[Participant], seed: int) -> list[Participant]:
+    """Everybody with the training data of all, as far as it knows their labels.
+
+    This is what sharing data would give: the ceiling for each model. Validation and test data stay as they are.
+
+    Args:
+        participants: as they would take part.
+        seed: the federation's; which samples are validation data depends on it.
+    """
+    people = list(participants)
+    joined = []
+    for participant in people:
+        twin = participant.twin()
+        twin.join(seed, None)
+        joined.append(twin)
+    shapes = {tuple(twin.data.x.shape[1:]): twin.name for twin in joined}
+    if len(shapes) > 1:
+        told = ", ".join(f"{name} has {shape}" for shape, name in shapes.items())
+        raise RequirementsError(f"Data can only be pooled where all inputs have one shape; {told}.")
+    pooled = []
+    for participant, own in zip(people, joined, strict=True):
+        parts = [part for twin in joined if (part := as_read_by(twin.data, twin.labels, own.labels)) is not None]
+        pooled.append(participant.holding(Samples.concat(parts), own.validation))
+    return pooled
+
+
+def cross_evaluation(federation: Federation) -> dict[str, dict[str, Metrics]]:
+    """Model's owner → data's owner → metrics of that model on those test data, on the labels that it knows.
+
+    None where there is nothing to measure: other inputs, no label in common, or no test data.
+    """
+    people = federation.participants
+    names = list(people)
+    tests = {name: federation.test_of(people[name]) for name in names}
+
+    def of(owner: str, model: Participant) -> Samples | None:
+        """Somebody's test data, as another one can read them."""
+        samples = tests[owner]
+        if samples is None or samples.x.shape[1:] != model.data.x.shape[1:]:
+            return None
+        return as_read_by(samples, people[owner].labels, model.labels)
+
+    found: dict[str, dict[str, Metrics]] = {name: {} for name in names}
+    for owner in names:
+        for name, metrics in federation.evaluate(partial(of, owner)).items():
+            found[name][owner] = metrics
+    return found

@@ -1,0 +1,3 @@
+from tests.recipes.files import here
+
+__all__ = ["here"]
