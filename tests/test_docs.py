@@ -89,6 +89,11 @@ def test_concepts_runs():
     run_page(ROOT / "docs" / "concepts.md")
 
 
+def test_comparing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "comparing.md")
+
+
 def test_concepts_lists_every_method():
     methods = [thing for thing in vars(potluck.methods).values() if isinstance(thing, type)]
     names = {method.__name__ for method in methods if issubclass(method, potluck.Method)}
