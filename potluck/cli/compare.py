@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from potluck.cli.console import messages
 from potluck.cli.run import Change, warnings_on
-from potluck.engines import keep_freed_memory
 
 
 def compare(
@@ -51,6 +50,7 @@ def compare(
     goes on where it was stopped, and plays nothing twice.
     """
     from potluck.comparison.compare import compare as play
+    from potluck.engines import keep_freed_memory
 
     keep_freed_memory()
     console = messages()

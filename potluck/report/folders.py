@@ -50,10 +50,11 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
     if not history.rounds:
         raise DataError(f"{folder} holds a run of which no round was played; there is nothing to report.")
     counts = {party["name"]: party["counts"] for party in measured.get("participants", ())}
+    models = _models(settings.get("recipe") or {})
     holders = tuple(
         Holder(
             party["name"],
-            str(party.get("model", "")).rpartition(".")[2],
+            models.get(party["name"]) or str(party.get("model", "")).rpartition(".")[2],
             party.get("samples"),
             counts.get(party["name"], {}),
         )
@@ -68,6 +69,16 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
         measured.get("cross", {}),
         settings,
     )
+
+
+def _models(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """What the run file calls everybody's model: a zoo's networks are of one class whatever they are."""
+    found = {}
+    for party in recipe.get("participants", ()):
+        count, model = party["count"], party["model"]["name"].rpartition(":")[2].rpartition(".")[2]
+        names = [party["name"]] if count == 1 else [f"{party['name']}{number}" for number in range(1, count + 1)]
+        found.update(dict.fromkeys(names, model))
+    return found
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def answer(standings: Standings, significance: Significance) -> str:
     row = standings.summary(best)
     said = f"{metric.spread(row.scores)}{metric.unit}"
     seeds = f"{len(row.seeds)} seed{'s' * (len(row.seeds) != 1)}"
-    what = f"{metric.title} after round {standings.rounds}, on average over {row.participants} participants and {seeds}"
+    people = f"{row.participants} participant{'s' * (row.participants != 1)}"
+    what = f"{metric.title} after round {standings.rounds}, on average over {people} and {seeds}"
     if len(ranked) == 1:
         return f"{best.label} reaches {said} {what}."
     second = ranked[1]
