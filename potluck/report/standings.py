@@ -166,7 +166,7 @@ class Standings:
         name, trials = self.metric.name, self.of(entry)
         finals = {seed: trial.course(name).final for seed, trial in trials.items()}
         gains = self.gains(entry)
-        counts = [len(_names(trial)) for trial in trials.values()]
+        counts = [len(trial.history.final.rows) for trial in trials.values()]
         sums = [trial.history.bytes() for trial in trials.values()]
         each = [max(1, count * trial.history.rounds) for count, trial in zip(counts, trials.values(), strict=True)]
         return EntrySummary(
@@ -228,8 +228,6 @@ class Standings:
             for seed, trial in self.of(entry).items():
                 spent = trial.history.spent()
                 for row in trial.history.final.rows:
-                    if row.get("model") is not None:
-                        continue
                     name = row["participant"]
                     up, down, seconds = spent[name]
                     yield {
@@ -254,7 +252,3 @@ class Standings:
             if target is not None and mean is not None and not self.metric.better(target, mean):
                 return number, sent
         return None
-
-
-def _names(trial: Trial) -> set[str]:
-    return {row["participant"] for row in trial.history.final.rows if row.get("model") is None}
