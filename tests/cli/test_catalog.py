@@ -54,8 +54,8 @@ def test_a_method_is_made_by_the_settings_it_tells():
 def test_models_tell_parameters_and_settings():
     found = entries("models")
     assert found["resnet18"]["parameters"] == 11181642
-    assert found["resnet18"]["settings"] == {"stem": "standard", "width": 64}
-    assert found["mlp"]["settings"] == {"hidden": [256, 64], "activation": "tanh"}
+    assert found["resnet18"]["settings"] == {"stem": "standard", "width": 64, "rate": 1.0, "scale": False}
+    assert found["mlp"]["settings"] == {"hidden": [256, 64], "activation": "tanh", "rate": 1.0}
 
 
 def test_data_tells_what_can_be_set_and_what_must_be():

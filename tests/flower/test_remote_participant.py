@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from potluck.core.errors import SettingsError
-from potluck.flower.protocol import Accepted
+from potluck.flower.protocol import Accepted, InputFacts
 from potluck.flower.remote_participant import RemoteParticipant
 
-ANN = Accepted(name="ann", labels=["cat", "dog"], input_shape=[1, 4, 4], uint8_inputs=True, has_public=False)
-BOB = Accepted(name="bob", labels=[0, 1, 2], input_shape=[7], uint8_inputs=False, has_public=False)
+ANN = Accepted(
+    name="ann",
+    labels=["cat", "dog"],
+    inputs={"x": InputFacts(shape=[1, 4, 4], numbers="bytes")},
+    has_public=False,
+)
+BOB = Accepted(name="bob", labels=[0, 1, 2], inputs={"x": InputFacts(shape=[7], numbers="floats")}, has_public=False)
 
 
 def test_it_is_as_it_said_when_it_accepted():
     person = RemoteParticipant("ann", 2.0, ANN, like=BOB)
     assert (person.labels, person.weight, person.is_local) == (("cat", "dog"), 2.0, False)
-    assert person.data.x.shape == (0, 1, 4, 4)
-    assert person.data.x.dtype == torch.uint8
+    assert str(person.data.kinds["x"]) == "shape (1, 4, 4) in bytes"
 
 
 def test_until_it_comes_another_stands_for_it():
     person = RemoteParticipant("carl", 1.0, None, like=BOB)
     assert person.labels == (0, 1, 2)
-    assert person.data.x.shape == (0, 7)
-    assert person.data.x.dtype == torch.float32
+    assert str(person.data.kinds["x"]) == "shape (7,)"
 
 
 def test_nothing_of_it_is_in_the_servers_checkpoint():
