@@ -24,6 +24,7 @@ from potluck import (
     Payload,
     Plan,
     Predict,
+    RequirementsError,
     Schema,
     Tap,
     TensorSpec,
@@ -89,7 +90,7 @@ class FedProto(Method):
     def hello(self, server, answers):
         shapes = {(payload.facts["classes"], payload.facts["width"]) for _, payload in answers}
         if len(shapes) > 1:
-            raise ValueError(f"FedProto compares features, which have several shapes: {sorted(shapes)}.")
+            raise RequirementsError(f"FedProto compares features, which have several shapes: {sorted(shapes)}.")
         server.state["shape"] = list(shapes.pop())
         return Payload()
 
@@ -255,8 +256,9 @@ def test_a_round_equals_plain_pytorch():
             features = model.features(model.extractor(x))
             apart = ((features - prototypes[y]) ** 2).mean(dim=1)[known[y]].sum() / len(y)
             loss = F.cross_entropy(model.head(features), y) + 0.5 * apart
-            for p, gradient in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
-                p.data -= 0.1 * gradient
+            parameters = list(model.parameters())
+            for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+                parameter.data -= 0.1 * gradient
             model.eval()
             with torch.no_grad():
                 features = model.features(model.extractor(x))
