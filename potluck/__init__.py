@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from potluck.channel.limits import Limits
     from potluck.comparison.compare import Comparison, compare
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
+    from potluck.core.groups import Group, Update
     from potluck.core.history import History
+    from potluck.core.model_spec import ModelSpec
     from potluck.core.model_view import FrozenModel, ModelView
     from potluck.core.payload import Payload
     from potluck.core.plan import Plan
@@ -44,7 +46,9 @@ _NAMES = {
     "channel.limits": ("Limits",),
     "comparison.compare": ("Comparison", "compare"),
     "core.errors": ("DataError", "ModelError", "PayloadError", "PotluckError", "RequirementsError", "SettingsError"),
+    "core.groups": ("Group", "Update"),
     "core.history": ("History",),
+    "core.model_spec": ("ModelSpec",),
     "core.model_view": ("FrozenModel", "ModelView"),
     "core.payload": ("Payload",),
     "core.plan": ("Plan",),
@@ -71,10 +75,12 @@ __all__ = [
     "Federation",
     "Fit",
     "FrozenModel",
+    "Group",
     "History",
     "Limits",
     "Method",
     "ModelError",
+    "ModelSpec",
     "ModelView",
     "Needs",
     "Participant",
@@ -90,6 +96,7 @@ __all__ = [
     "SettingsError",
     "Tap",
     "TensorSpec",
+    "Update",
     "VirtualClock",
     "choose_plan",
     "compare",

@@ -81,6 +81,34 @@ class ModelView:
         return {name: self._tensors[first[tensor]] for name, tensor in own}
 
 
+class SeveralModules(nn.Module):
+    """Several networks as one module, for a training of them together.
+
+    Args:
+        parts: the networks by name.
+    """
+
+    def __init__(self, parts: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    def forward(self, x: Tensor) -> list[Any]:
+        """What each of them puts out for the same inputs."""
+        return [part(x) for part in self.children()]
+
+    def view(self, tensors: Mapping[str, Tensor] | None = None) -> dict[str, ModelView]:
+        """Each of the networks as an objective sees it, with these tensors in the place of their own."""
+        whole = ModelView(self, tensors)
+        parts = dict(self.named_children())
+        return {n: ModelView(part, None if tensors is None else whole._inside(part)) for n, part in parts.items()}
+
+
+def view_of(module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> Any:
+    """What an objective gets: a ``ModelView``, or one for each name where several networks are trained together."""
+    return module.view(tensors) if isinstance(module, SeveralModules) else ModelView(module, tensors)
+
+
 @dataclass(frozen=True, eq=False)
 class FrozenModel:
     """A network in an objective's context that does not learn, in evaluation mode.

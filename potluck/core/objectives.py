@@ -18,6 +18,11 @@ Context = Mapping[str, Any]
 
 Objective = Callable[[ModelView, Batch, Context], Tensor]
 
+JointObjective = Callable[[Mapping[str, ModelView], Batch, Context], Tensor]
+"""An objective of several models, by name."""
+
+AnyObjective = Objective | JointObjective
+
 Gradients = dict[str, Tensor]
 CombineGradients = Callable[[list[Gradients], Context], Gradients]
 """Combines the objectives' gradients (one dict for each) into those that the optimizer gets."""

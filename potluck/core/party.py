@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from potluck.core.learner import Learner
+from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
 
@@ -28,8 +30,14 @@ class Party(Protocol):
     def working_bytes(self) -> int:
         """About how much memory it takes while it works."""
 
-    def learner_for(self, asked: Learner | None) -> Learner:
+    def learner_for(self, model: str | None) -> Learner:
         """The learner that a request is for: the one it names, or the party's own."""
+
+    def learners_for(self, models: Sequence[str]) -> Learner:
+        """Several of the party's learners as one, which trains them together."""
+
+    def spec_of(self, model: str) -> ModelSpec | None:
+        """How a model was declared; None for the party's own."""
 
     def samples_for(self, asked: Samples | None) -> Samples:
         """The samples that a request is about: those it names, or the party's own."""

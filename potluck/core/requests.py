@@ -9,9 +9,9 @@ only: does it write?
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,9 +19,11 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from potluck.core.architecture import spec, token
 from potluck.core.errors import ModelError
+from potluck.core.groups import Group, Update, names_of, within
 from potluck.core.learner import Learner
+from potluck.core.model_spec import ModelSpec
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.objectives import CombineGradients, Objective, cross_entropy
+from potluck.core.objectives import AnyObjective, CombineGradients, cross_entropy
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
@@ -63,18 +65,19 @@ class Work(Request):
     """Whether it changes the model. Then it cannot be tried again after a failure."""
     on: Samples | None
     plan: Plan | None
-    learner: Learner | None
+    model: str | None
 
     def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
+        spec = None if self.model is None else party.spec_of(self.model)
         return Job(
             owner=party.name,
             work=self,
-            learner=party.learner_for(self.learner),
+            learner=party.learner_for(self.model),
             samples=party.samples_for(self.on),
-            plan=party.plan_for(self.plan),
+            plan=party.plan_for(self.plan or (spec.plan if spec else None)),
             seed=seed,
             round=party.round,
-            keep_optimizer=keep_optimizer and self.writes,
+            keep_optimizer=self.writes and _keeps(spec, keep_optimizer),
         )
 
     @abstractmethod
@@ -90,6 +93,11 @@ class Work(Request):
         return self.answer(job, device)
 
 
+def _keeps(spec: ModelSpec | None, otherwise: bool) -> bool:
+    """Whether a model's optimizer remembers across trainings."""
+    return otherwise if spec is None or spec.keep_optimizer is None else spec.keep_optimizer
+
+
 @dataclass(frozen=True)
 class Fitted:
     """What a training did.
@@ -103,6 +111,19 @@ class Fitted:
     steps: int
     losses: tuple[tuple[float, ...], ...] = ()
     weighted: bool = True
+
+
+class ChosenStep(NamedTuple):
+    """One optimizer step at a batch: what it minimises, and the names of what changes; None for everything."""
+
+    objectives: tuple[Any, ...]
+    only: tuple[str, ...] | None
+
+
+def _chosen_step(given: Any, only: tuple[str, ...] | None) -> ChosenStep:
+    update = given if isinstance(given, Update) else Update(given)
+    objectives = (update.objective,) if callable(update.objective) else tuple(update.objective)
+    return ChosenStep(objectives, only if update.only is None else names_of(update.only))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +144,17 @@ class Fit(Work):
             objective finds in the batch under that name; by default none.
         freeze_norm_stats: whether normalisation layers use their running statistics and leave them as they are; by
             default False.
-        learner: the model; by default one's own. The server's half names one of the server's.
+        model: the name of the model; by default "own", the participant's. The server's half names one of the server's.
+        models: the names of several models to train together, instead of one: their objective gets a mapping from name
+            to model. By default none.
+        only: the names of the parameters, or layers, or models that change, such as ``me.head``; by default all.
+        groups: parameters with plans of their own; by default none. The first group that names a parameter counts.
     """
 
     phase: ClassVar[str] = "train"
     writes: ClassVar[bool] = True
 
-    objective: Objective | Sequence[Objective] = cross_entropy
+    objective: AnyObjective | Sequence[AnyObjective] | Sequence[Update] = cross_entropy
     on: Samples | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
@@ -137,25 +162,60 @@ class Fit(Work):
     mask: Mapping[str, Tensor] = field(default_factory=dict)
     noise: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     freeze_norm_stats: bool = False
-    learner: Learner | None = None
+    model: str | None = None
+    models: Sequence[str] = ()
+    only: Iterable[str] | None = None
+    groups: Sequence[Group] = ()
+
+    def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
+        if not self.models:
+            job = super().addressed(party, seed, keep_optimizer)
+            return replace(job, groups=tuple(self.groups)) if self.groups else job
+        specs = {name: party.spec_of(name) for name in self.models}
+        keeps = {name: _keeps(spec, keep_optimizer) for name, spec in specs.items()}
+        plans = {name: spec.plan for name, spec in specs.items() if spec is not None}
+        return Job(
+            owner=party.name,
+            work=self,
+            learner=party.learners_for(self.models),
+            samples=party.samples_for(self.on),
+            plan=party.plan_for(self.plan),
+            seed=seed,
+            round=party.round,
+            keep_optimizer=any(keeps.values()),
+            groups=(*self.groups, *(Group((name,), plan) for name, plan in plans.items() if plan is not None)),
+            fresh=frozenset(name for name, keep in keeps.items() if not keep),
+        )
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
-        return (self.objective,) if callable(self.objective) else tuple(self.objective)
+    def updates(self) -> tuple[ChosenStep, ...]:
+        """The optimizer steps at each batch: one, unless several are given."""
+        only = None if self.only is None else names_of(self.only)
+        given = (self.objective,) if callable(self.objective) else tuple(self.objective)
+        if not any(isinstance(one, Update) for one in given):
+            return (ChosenStep(given, only),)
+        return tuple(_chosen_step(one, only) for one in given)
+
+    @property
+    def objectives(self) -> tuple[AnyObjective, ...]:
+        """All objectives, step by step."""
+        return tuple(objective for step in self.updates for objective in step.objectives)
 
     @property
     def plain(self) -> bool:
         """Whether it is plain training on labels, the only kind that an estimator can do."""
-        return self.objectives == (cross_entropy,) and not self.mask and self.combine_gradients is None
+        special = self.mask or self.combine_gradients or self.only is not None or self.groups
+        return self.objectives == (cross_entropy,) and not special
 
     def stack_key(self, job: Job) -> Hashable:
         """In a stack learning rates may differ, and how samples are divided into steps."""
-        free = ("lr", "schedule", "epochs", "batch_size")
         return (
-            self.objectives,
+            self.updates,
             self.combine_gradients,
             self.freeze_norm_stats,
-            tuple((name, getattr(job.plan, name)) for name in Plan.model_fields if name not in free),
+            _steps(job.plan),
+            tuple((group.names, _steps(group.plan)) for group in job.groups),
+            job.fresh,
             _columns(job.samples),
             _tree(self.context),
             _tree(self.mask),
@@ -180,7 +240,7 @@ class Reading(Work):
     Args:
         on: the samples to read.
         plan: the plan whose ``transform`` prepares them for the model; by default one's own.
-        learner: the model; by default one's own. The server's half names one of the server's.
+        model: the name of the model; by default "own", the participant's. The server's half names one of the server's.
     """
 
     phase: ClassVar[str] = "predict"
@@ -188,7 +248,7 @@ class Reading(Work):
 
     on: Samples
     plan: Plan | None = field(default=None, kw_only=True)
-    learner: Learner | None = field(default=None, kw_only=True)
+    model: str | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def compute(self, model: ModelView, x: Any) -> Any:
@@ -211,7 +271,7 @@ class Reading(Work):
         raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
 
     def stack_key(self, job: Job) -> Hashable:
-        common = ("on", "plan", "learner")
+        common = ("on", "plan", "model")
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in common}
         return _tree(own), len(job.samples), _columns(job.samples.inputs())
 
@@ -227,7 +287,7 @@ class Predict(Reading):
         on: the samples.
         logits: whether logits are returned instead of probabilities; by default False.
         plan: as in ``Reading``.
-        learner: as in ``Reading``.
+        model: as in ``Reading``.
     """
 
     logits: bool = False
@@ -255,7 +315,7 @@ class Tap(Reading):
         submodules: run only these, one after the other, on inner features instead of inputs; by default the whole
             network.
         plan: as in ``Reading``.
-        learner: as in ``Reading``.
+        model: as in ``Reading``.
     """
 
     phase: ClassVar[str] = "tap"
@@ -284,6 +344,8 @@ class Job:
         seed: what random numbers derive from.
         round: the round.
         keep_optimizer: whether the optimizer's state lasts until the next training; by default False.
+        groups: parameters with plans of their own, the first one that names a parameter first; by default none.
+        fresh: of several models, those whose optimizers start anew all the same; by default none.
     """
 
     owner: str
@@ -294,6 +356,43 @@ class Job:
     seed: int
     round: int
     keep_optimizer: bool = False
+    groups: tuple[Group, ...] = ()
+    fresh: frozenset[str] = frozenset()
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans that parameters follow: first the training's own, then each group's."""
+        return (self.plan, *(group.plan for group in self.groups))
+
+    @property
+    def plan_of(self) -> Callable[[str], Plan | None]:
+        """Parameter name → the plan by which it is trained; None if it stays as it is."""
+        plans, place_of = self.plans, self._place_of()
+        return lambda parameter: None if (place := place_of(parameter)) is None else plans[place]
+
+    def by_plan(self, parameters: Iterable[str]) -> list[list[str]]:
+        """Those parameters that are trained, sorted by the plans that they follow."""
+        found: list[list[str]] = [[] for _ in self.plans]
+        place_of = self._place_of()
+        for parameter in parameters:
+            if (place := place_of(parameter)) is not None:
+                found[place].append(parameter)
+        return found
+
+    def _place_of(self) -> Callable[[str], int | None]:
+        """Parameter name → the place of its plan among ``plans``; None if it is not trained."""
+        only = [update.only for update in self.fit.updates]
+        trained = None if None in only else [name for places in only for name in places or ()]
+        if trained is None and not self.groups:
+            return lambda parameter: 0
+
+        def place_of(parameter: str) -> int | None:
+            if trained is not None and not within(parameter, trained):
+                return None
+            owners = (place for place, group in enumerate(self.groups, 1) if within(parameter, group.names))
+            return next(owners, 0)
+
+        return place_of
 
     @property
     def fit(self) -> Fit:
@@ -312,7 +411,16 @@ class Job:
         return self.work.answer(self, device)
 
 
+OptimizerState = dict[str, dict[str, Any]]
+"""Parameter name → what the optimizer remembers of it, under torch's own names."""
+
 _PLAIN = (str, int, float, bool, bytes, type(None))
+_FREE = ("lr", "schedule", "epochs", "batch_size")
+
+
+def _steps(plan: Plan) -> Hashable:
+    """What must be equal of plans for networks to take their steps in one stack."""
+    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in _FREE)
 
 
 def _columns(samples: Samples) -> Hashable:

@@ -14,7 +14,8 @@ from potluck.core.inputs import describe
 from potluck.core.samples import Samples, SharedData, as_inputs, as_pair
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.learners.network import Network, Traits
+from potluck.learners.network import Network
+from potluck.learners.traits import Traits
 
 
 class Admission:
@@ -51,7 +52,8 @@ class Admission:
         self.participants[name] = participant
         test = join(participant)
         if participant.is_local and isinstance(network := participant.learner, Network):
-            self._look_at(network, participant)
+            for each in (network, *(participant.models[model] for model in participant.specs)):
+                self._look_at(each, participant)
             if test is not None:
                 participant.plan.check_prediction(participant.data, name)
         self._inputs = self._inputs if self._inputs[0] else (name, describe(participant.data.kinds))

@@ -13,6 +13,7 @@ from typing import Any
 from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError, nearest
 from potluck.core.history import IDLE, SERVER, History, Row
+from potluck.core.inputs import shapes
 from potluck.core.labels import union
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
@@ -118,10 +119,14 @@ class Federation:
         shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
         self.participants = self._admitted(participants, shown, tests)
         self._published_test = tests
+        known = union(p.labels for p in self.participants.values())
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
-            self._server_public(shown),
+            None if shown is None else shown.whole(known),
+            declare=method.server_models,
+            input_shape=shapes(next(iter(self.participants.values())).data.kinds),
+            classes=len(known),
         )
         for names in (self.availability, self.clock):
             if names is not None:
@@ -135,7 +140,7 @@ class Federation:
         admission = Admission()
 
         def join(participant: Participant) -> Samples | None:
-            participant.join(self.seed, shown, self.method.predict)
+            participant.join(self.seed, shown, self.method)
             return participant.own_test(tests)
 
         for participant in participants:
@@ -230,6 +235,8 @@ class Federation:
             tallies = {name: ParticipantTally(refused=str(error)) for name in coming}
         for tally in tallies.values():
             tally.since = self.history.rounds + 1
+        if self._joined is None:
+            self.server.build_models()
         self._joined = {**joined, **tallies}
 
     def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
@@ -383,6 +390,3 @@ class Federation:
         able = sorted(name for name, tally in (self._joined or {}).items() if tally.refused is None)
         everybody = isinstance(self.participation, float) and self.participation == 1.0
         return able if everybody else choose(self.participation, number, able, self.seed)
-
-    def _server_public(self, shown: SharedData | None) -> Samples | None:
-        return None if shown is None else shown.whole(union(p.labels for p in self.participants.values()))

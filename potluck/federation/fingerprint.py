@@ -122,6 +122,19 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "labels": list(participant.labels),
         "samples": len(participant.data),
         "weight": participant.weight,
+        **({"models": _declared(participant)} if participant.specs else {}),
+    }
+
+
+def _declared(participant: Participant) -> dict[str, Any]:
+    """The models that the method declares."""
+    return {
+        name: {
+            "architecture": participant.models[name].architecture.digest,
+            "plan": None if spec.plan is None else _plain(spec.plan),
+            "keep_optimizer": spec.keep_optimizer,
+        }
+        for name, spec in participant.specs.items()
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.core.architecture import Layout, difference
 from potluck.core.errors import ModelError, SettingsError, nearest
+from potluck.core.model_spec import Declared
 from potluck.core.payload import Payload
 from potluck.core.requests import Predict, Request, Work
 from potluck.core.samples import Samples
@@ -175,6 +176,40 @@ class Method(Settings):
         """What it needs with the settings it has; ``needs`` where settings make no difference."""
         return self.needs
 
+    @property
+    def prepares(self) -> bool:
+        """Whether it has a ``prepare`` of its own."""
+        return type(self).prepare is not Method.prepare
+
+    def prepare(self, me: Participant, model: Any) -> Any:
+        """The model that a participant trains, made of the one that it brought: with adapters in, with another head.
+
+        It runs when a participant joins, before anything is trained or restored, and must do the same each time. A
+        model that was brought as an object is copied before. Random numbers drawn here are the same at every
+        participant; those of ``me.generator`` are its own.
+
+        Args:
+            me: the participant; its data, labels and plan are known.
+            model: what it brought, or what its builder made.
+        """
+        return model
+
+    def models(self, me: Participant) -> Declared:
+        """The networks that a participant has beside its own, by name: how each is built and trained. None by default.
+
+        In the participant's half they are ``me.models[name]``, and requests name them: ``Fit(model=name)``,
+        ``Fit(objective, models=("own", name))``, ``Predict(samples, model=name)``.
+        """
+        return {}
+
+    def server_models(self, server: Server) -> Declared:
+        """The server's networks, by name: how each is built and trained. None by default.
+
+        In the server's half they are ``server.models[name]``, and requests name them. They are built once the first
+        participants have joined.
+        """
+        return {}
+
     def join(self, me: Participant) -> Steps:
         """Joining, once, at one participant: exchanges what both sides must know before the first round."""
         yield from ()
@@ -195,10 +230,10 @@ class Method(Settings):
     def predict_with(self, model: str, party: Participant | Server, inputs: Samples) -> Answer:
         """What one of the models in ``reports`` or ``server_reports`` answers, as ``predict`` does.
 
-        By default the server's network of that name. None where there is no such model yet: then nothing is reported.
+        By default the party's network of that name. None where there is no such model yet: then nothing is reported.
         """
-        if isinstance(party, Server) and model in party.learners:
-            return (yield Predict(inputs, learner=party.learners[model]))
+        if model in party.models:
+            return (yield Predict(inputs, model=model))
         return None
 
     def answering(self) -> dict[str, Answering]:

@@ -6,20 +6,22 @@ import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from potluck.core.errors import DataError, ModelError, SettingsError
+from potluck.core.errors import DataError, ModelError, SettingsError, nearest
 from potluck.core.inputs import shapes
 from potluck.core.labels import Label, LabelSpace, decode, encode, label_space
 from potluck.core.learner import Learner
+from potluck.core.model_spec import OWN, Declared, ModelSpec, specs_of
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
 from potluck.engines.session import Answering, AnsweringSession, own_model
+from potluck.federation.declared_models import NamedModels, built, together
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import Stages, find_stages
@@ -33,7 +35,26 @@ State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
 HEAVY = ("brought", "data", "validation", "test", "learner", "state")
-"""The fields of a participant that may be on disk."""
+"""The fields of a participant that may be on disk, beside the models that its method declares."""
+
+
+class Equipment(Protocol):
+    """What a method gives a participant that joins."""
+
+    @property
+    def predict(self) -> Answering:
+        """How the participant answers inputs."""
+
+    @property
+    def prepares(self) -> bool:
+        """Whether it changes the model that a participant brought."""
+
+    def prepare(self, me: Participant, model: Any) -> Any:
+        """The model that the participant trains, made of the one it brought."""
+
+    def models(self, me: Participant) -> Declared:
+        """The networks that the participant has beside its own."""
+
 
 COPIES = 6
 """How many copies of a network's weights a training takes: stacked, with gradients, moments and temporary tensors."""
@@ -96,6 +117,8 @@ class Participant:
         self.held["data"] = self._split(seed=0)
         self.held["test"] = None if test is None else self._own(test, f"{name} (test)")
         self.named_stages = stages
+        self.specs: dict[str, ModelSpec] = {}
+        """How the models beside its own are declared, by name."""
         self._brought_model = model
         self.held["learner"] = None if _makes_models(model) else self._bring(model)
 
@@ -173,33 +196,72 @@ class Participant:
         return find_stages(self.network.model, self.network.example(self.data, self.plan), self.named_stages)
 
     @property
+    def models(self) -> Mapping[str, Any]:
+        """All its models, wrapped, by name: "own", and those that the method declares."""
+        return NamedModels(self.name, (OWN, *self.specs), lambda name: self.learner_for(name))
+
+    @property
+    def heavy(self) -> tuple[str, ...]:
+        """Its fields that may be on disk."""
+        return (*HEAVY, *(_field(name) for name in self.specs))
+
+    @property
     def model(self) -> Any:
         """The model itself; trained, after a run."""
         return self.learner.model if self.built else self._brought_model
 
-    def join(self, seed: int, public: SharedData | None, answering: Answering = own_model) -> None:
+    def join(self, seed: int, public: SharedData | None, method: Equipment | None = None) -> None:
         """Joins a federation. Nothing of an earlier one is left but the model, if it was brought as an object.
 
         Args:
             seed: the federation's seed.
             public: the public data, if there are any.
-            answering: how its method answers inputs; by default by its own model.
+            method: how it answers inputs, what prepares its model, and what declares further ones; by default nothing
+                does, and its own model answers.
         """
         if self.storage is not None:
             self.storage.release(self)
-        self.seed, self.round, self.answering, self.held["state"] = seed, 0, answering, {}
+        self._forget_models()
+        self.seed, self.round, self.held["state"] = seed, 0, {}
+        self.answering = own_model if method is None else method.predict
         self.held["data"] = self._split(seed)
-        if self.builds_its_model:
-            with seeded(derive(seed, self.name, "initial weights")):
-                self.held["learner"] = self._bring(self._build())
-        else:
-            self.held["learner"] = self._bring(self._brought_model)
         self.public = None if public is None else public.whole(self.labels)
+        self.held["learner"] = self._bring(self._prepared(method))
         learner = self.learner
         learner.check(self.data, len(self.labels), self.plan, self.name)
-        tensors = learner.tensors().values() if isinstance(learner, Network) else ()
+        if method is not None:
+            self._equip(specs_of(method.models(self), type(method).__name__))
+        networks = [learner for learner in self.models.values() if isinstance(learner, Network)]
+        tensors = [tensor for network in networks for tensor in network.tensors().values()]
         self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
-        self.__dict__.pop("stages", None)  # of the model before, if there was one
+
+    def _prepared(self, method: Equipment | None) -> Any:
+        """Its model, built or as it was brought, as the method wants it."""
+        model = self._brought_model
+        if self.builds_its_model:
+            with seeded(derive(self.seed, self.name, "initial weights")):
+                model = self._build()
+        if method is None or not method.prepares:
+            return model
+        if not self.builds_its_model:
+            model = copy.deepcopy(model)  # whoever brought it may bring it again
+        with seeded(derive(self.seed, "prepared models")):  # the same for all, so that they can begin alike
+            return method.prepare(self, model)
+
+    def _equip(self, specs: dict[str, ModelSpec]) -> None:
+        """Builds the models that the method declares."""
+        self.specs = specs
+        for name, spec in specs.items():
+            source = "declared models" if spec.same_start else self.name
+            seed = derive(self.seed, source, name, "initial weights")
+            self.held[_field(name)] = built(spec, name, self.name, seed, shapes(self.data.kinds), len(self.labels))
+
+    def _forget_models(self) -> None:
+        """Nothing is left of the models of a federation before, nor of what was found out about them."""
+        for name in (*map(_field, self.specs), _TOGETHER):
+            self.held.pop(name, None)
+        self.specs = {}
+        self.__dict__.pop("stages", None)
 
     def twin(self) -> Participant:
         """The same participant with a network of its own: what is tried out on it leaves this one as it is."""
@@ -216,9 +278,22 @@ class Participant:
         twin.held |= {"brought": data, "data": data, "validation": validation}
         return twin
 
-    def learner_for(self, asked: Learner | None) -> Learner:
+    def learner_for(self, model: str | None) -> Learner:
         """The learner that a request is for."""
-        return self.learner if asked is None else asked
+        if model is None or model == OWN:
+            return self.learner
+        if model not in self.specs:
+            raise ModelError(f"{self.name} has no model {model!r}.{nearest(model, (OWN, *self.specs))}")
+        learner: Learner = self.thing(_field(model))
+        return learner
+
+    def learners_for(self, models: Sequence[str]) -> Learner:
+        """Several of its learners as one."""
+        return together(self.models, models, self.held.setdefault(_TOGETHER, {}))
+
+    def spec_of(self, model: str) -> ModelSpec | None:
+        """How one of its models is declared."""
+        return self.specs.get(model)
 
     def samples_for(self, asked: Samples | None) -> Samples:
         """The samples that a request is about."""
@@ -232,14 +307,22 @@ class Participant:
         """Has its network inspected anew where its owner has a reference to it and may have changed it."""
         if isinstance(learner := self.held.get("learner"), Network) and not self.builds_its_model:
             learner.look_again()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Drops what refers to several of its models at once."""
+        self.held.pop(_TOGETHER, None)
 
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
-        return {"learner": self.learner.state(), "state": self.state}
+        declared = {name: self.learner_for(name).state() for name in self.specs}
+        return {"learner": self.learner.state(), "state": self.state, **({"models": declared} if declared else {})}
 
     def restore(self, kept: State) -> None:
         """Restores what ``snapshot`` returned."""
         self.learner.restore(kept["learner"])
+        for name in self.specs:
+            self.learner_for(name).restore(kept["models"][name])
         self.held["state"] = kept["state"]
 
     def check_keepable(self) -> None:
@@ -309,6 +392,15 @@ class Participant:
 
     def _build(self) -> Any:
         return build(self._brought_model, shapes(self.data.kinds), len(self.labels))
+
+
+_TOGETHER = "together"
+"""Under which name several of its models are held as one, while they are in memory."""
+
+
+def _field(model: str) -> str:
+    """Under which name a declared model is held."""
+    return f"model {model}"
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

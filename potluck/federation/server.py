@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,13 +11,16 @@ from pydantic import AfterValidator
 from potluck.core.errors import DataError
 from potluck.core.inputs import shapes
 from potluck.core.learner import Learner
+from potluck.core.model_spec import Declared, ModelSpec, specs_of
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.randomness import derive, generator, seeded
+from potluck.core.randomness import derive, generator
 from potluck.core.samples import Samples
+from potluck.federation.declared_models import NamedModels, built, together
 from potluck.federation.participant import State
+from potluck.learners.joint import JointNetwork
 from potluck.learners.network import Network
-from potluck.models import MODELS, build
+from potluck.models import MODELS
 
 Answers = Iterator[tuple[str, Payload]]
 """The participants' answers, sender and payload, as they arrive: merge each and drop it."""
@@ -34,6 +37,11 @@ ServerModel = Annotated[str | Callable[..., Any], AfterValidator(_there_is)]
 that makes one."""
 
 
+def _nothing(server: Server) -> Declared:
+    """What a method declares that needs no models at the server."""
+    return {}
+
+
 @dataclass(eq=False)
 class Server:
     """What the server's half of a method knows, and what it stores.
@@ -44,7 +52,9 @@ class Server:
         public: the public data, with labels where there are any; by default there are none.
         round: the round; 0 in joining.
         state: what the method stores between rounds; it is in the checkpoint.
-        learners: the server's own networks, by name; they are in the checkpoint. ``learner`` makes them.
+        declare: what the method declares as the server's own networks; they are in the checkpoint. By default none.
+        input_shape: the shape of participants' inputs, for networks where there are no public data; by default ().
+        classes: how many labels the participants know, for networks of which the method does not say; by default 0.
         memo: what can be computed from ``state`` again; it is not in the checkpoint.
     """
 
@@ -53,9 +63,13 @@ class Server:
     public: Samples | None = None
     round: int = 0
     state: State = field(default_factory=dict)
-    learners: dict[str, Network] = field(default_factory=dict)
+    declare: Callable[[Server], Declared] = field(default=_nothing)
+    input_shape: Any = ()
+    classes: int = 0
     memo: dict[Any, Any] = field(default_factory=dict)
+    _built: dict[str, Network] = field(default_factory=dict)
     _restored: dict[str, State] = field(default_factory=dict)
+    _together: dict[tuple[str, ...], JointNetwork] = field(default_factory=dict)
 
     name = "the server"
     working_bytes = 0
@@ -65,27 +79,43 @@ class Server:
         """How many public samples there are."""
         return 0 if self.public is None else len(self.public)
 
-    def learner(self, name: str, model: ServerModel, classes: int) -> Network:
-        """A network of the server's own for the public data, built at the first call.
+    @property
+    def models(self) -> Mapping[str, Network]:
+        """Its own networks by name, as the method declares them; each is built when it is first asked for."""
+        return NamedModels(self.name, self._specs(), self._model)
 
-        Args:
-            name: its name among the server's networks.
-            model: a callable that makes it, or its name.
-            classes: how many logits it puts out.
-        """
-        if name not in self.learners:
-            shape = shapes(self.public.kinds) if self.public is not None else ()
-            with seeded(derive(self.seed, self.name, name, "initial weights")):
-                self.learners[name] = Network(build(model, shape, classes))
+    def build_models(self) -> None:
+        """Builds those that are not built yet, so that what is wrong with one shows before anything is trained."""
+        for name in self.models:
+            self._model(name)
+
+    def _specs(self) -> dict[str, ModelSpec]:
+        return specs_of(self.declare(self), "The method")
+
+    def _model(self, name: str) -> Network:
+        if name not in self._built:
+            seed = derive(self.seed, self.name, name, "initial weights")
+            shape = self.input_shape if self.public is None else shapes(self.public.kinds)
+            self._built[name] = built(self._specs()[name], name, self.name, seed, shape, self.classes)
             if name in self._restored:
-                self.learners[name].restore(self._restored.pop(name))
-        return self.learners[name]
+                self._built[name].restore(self._restored.pop(name))
+        return self._built[name]
 
-    def learner_for(self, asked: Learner | None) -> Learner:
+    def spec_of(self, model: str) -> ModelSpec | None:
+        """How one of its models was declared."""
+        return self._specs().get(model)
+
+    def learner_for(self, model: str | None) -> Learner:
         """The learner that a request names."""
-        if asked is None:
-            raise TypeError("The server has no model of its own: name one, e.g. Fit(..., learner=server.learner(...)).")
-        return asked
+        if model is None:
+            raise TypeError(
+                'The server has no model of its own: name one that the method declares, e.g. model="student".'
+            )
+        return self.models[model]
+
+    def learners_for(self, models: Sequence[str]) -> Learner:
+        """Several of its learners as one."""
+        return together(self.models, models, self._together)
 
     def samples_for(self, asked: Samples | None) -> Samples:
         """The samples that a request names."""
@@ -99,13 +129,13 @@ class Server:
 
     def snapshot(self) -> State:
         """What a checkpoint stores of the server."""
-        kept = {name: learner.state() for name, learner in self.learners.items()}
+        kept = {name: network.state() for name, network in self._built.items()}
         return {"state": self.state, "learners": {**self._restored, **kept}}
 
     def restore(self, snapshot: State) -> None:
-        """Restores what ``snapshot`` returned. Models are built, and restored, when ``learner`` is called next."""
+        """Restores what ``snapshot`` returned. Models are built, and restored, when they are asked for next."""
         self.state = snapshot["state"]
-        self.learners, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
+        self._built, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
 
     def generator(self, purpose: str) -> Any:
         """Random numbers of the server, this round, this purpose."""

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 from potluck.core.architecture import Architecture
 from potluck.core.samples import InputSource, RowReader, Samples
-from potluck.federation.participant import HEAVY, Participant
-from potluck.learners.network import Network, Traits
+from potluck.federation.participant import Participant
+from potluck.learners.network import Network
+from potluck.learners.traits import Traits
 from potluck.runs.serialization import read_state, save_state
 
 LOADED = 64
@@ -93,9 +94,9 @@ class DiskStorage:
 
     def release(self, participant: Participant) -> None:
         """Loads all fields of a participant and removes its files."""
-        for name in HEAVY:
+        for name in participant.heavy:
             participant.thing(name)
-        for name in HEAVY:
+        for name in participant.heavy:
             self._same.pop((participant.name, name), None)
             stored = self._stored.pop((participant.name, name), None)
             if stored is not None:
@@ -113,7 +114,8 @@ class DiskStorage:
 
     def _put(self, participant: Participant) -> None:
         written: list[tuple[str, Any]] = []
-        for name in [name for name in HEAVY if participant.held.get(name) is not None]:
+        participant.let_go()
+        for name in [name for name in participant.heavy if participant.held.get(name) is not None]:
             thing, key = participant.held[name], (participant.name, name)
             if name == "learner" and not (participant.builds_its_model and isinstance(thing, Network)):
                 continue

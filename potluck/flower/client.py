@@ -191,7 +191,7 @@ class Client:
         """Has the participant join anew; returns what it is tested on."""
         assert self._invitation is not None
         assert self._method is not None
-        me.join(self._invitation.seed, self._public, self._method.predict)
+        me.join(self._invitation.seed, self._public, self._method)
         return me.test
 
     def _advanced(self, store: ClientStore, asked: Advance, body: bytes) -> Message:

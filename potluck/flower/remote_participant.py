@@ -10,8 +10,8 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.inputs import InputKinds
 from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
-from potluck.engines.session import Answering, own_model
-from potluck.federation.participant import Participant, State
+from potluck.engines.session import own_model
+from potluck.federation.participant import Equipment, Participant, State
 from potluck.flower.protocol import Accepted
 
 
@@ -74,7 +74,7 @@ class RemoteParticipant(Participant):
         self.answering = own_model
         self._brought_model = "elsewhere"
 
-    def join(self, seed: int, public: SharedData | None, answering: Answering = own_model) -> None:
+    def join(self, seed: int, public: SharedData | None, method: Equipment | None = None) -> None:
         """It joins where it is."""
         self.seed, self.round = seed, 0
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,34 +13,24 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
+from potluck.core.groups import chosen
 from potluck.core.inputs import describe, moved, nested
 from potluck.core.learner import Learner
-from potluck.core.model_view import FrozenModel, ModelView
+from potluck.core.model_spec import OWN
+from potluck.core.model_view import FrozenModel, ModelView, SeveralModules, view_of
 from potluck.core.plan import Plan
-from potluck.core.randomness import all_seeded, derive, drawing, seeded
-from potluck.core.requests import Fitted, Job
+from potluck.core.randomness import derive, seeded
+from potluck.core.requests import Fitted, Job, OptimizerState
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
+from potluck.learners.traits import Traits, probed
 
 if TYPE_CHECKING:
     from potluck.core.objectives import Gradients
 
 EVALUATION_BATCH = 1024
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
-
-OptimizerState = dict[str, dict[str, Any]]
-"""Parameter name → what the optimizer remembers of it, under torch's own names."""
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a network's code does besides computing, which a stack of networks cannot do for each of them."""
-
-    draws: bool = False
-    """It draws random numbers in training, as Dropout does."""
-    changes_itself: bool = False
-    """It changes attributes of its modules when it runs, as a counter in ``forward`` does."""
 
 
 class Network(Learner):
@@ -57,7 +46,7 @@ class Network(Learner):
         self.remembered_times = 0
         """How often what the optimizer remembers was replaced."""
         self.optimizer_state: OptimizerState = {}
-        self._optimizer_kind = ""
+        self._optimizer_kinds: dict[str, str] = {}
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -149,50 +138,41 @@ class Network(Learner):
     def probe(self, samples: Samples, plan: Plan) -> Traits:
         """What a copy of the module does when it runs two samples, in training and in evaluation; looked at once."""
         if self.traits is None:
-            self.traits = self._probed(samples, plan)
+            self.traits = probed(self.model, samples, plan, self.dtype)
         return self.traits
-
-    def _probed(self, samples: Samples, plan: Plan) -> Traits:
-        try:
-            twin = copy.deepcopy(self.model).cpu().train()
-            before = Architecture(twin)
-            with torch.no_grad(), all_seeded(0):
-                x = plan.inputs(samples.at(slice(2)), self.dtype)
-                _, draws = drawing(lambda: ModelView(twin)(x))
-                ModelView(twin.eval())(x)
-        except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
-            return Traits()
-        return Traits(draws, Architecture(twin) != before)
 
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """One optimizer step after the other, as in any PyTorch loop."""
         work, module = job.fit, self.model.to(device)
         self.check_names(work.mask)
         set_mode(module, work.freeze_norm_stats)
-        view, parameters = ModelView(module), self.trainable()
+        view, parameters = view_of(module), self.trainable()
         context, mask = on_device(work.context, module, device), on_device(work.mask, module, device)
-        optimizer = self._optimizer(job)
+        updates = [(o, parameters if only is None else chosen(parameters, only)) for o, only in work.updates]
+        optimizers = Optimizers(job, parameters, self.remembered(job))
         losses: list[list[Tensor]] = []
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
-            for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round):
+            for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round, job.plans[1:]):
                 batch = nested({name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()})
                 if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
-                gradients: list[Gradients] = []
                 losses.append([])
                 epochs.append(step.epoch)
-                for objective in work.objectives:
-                    loss = objective(view, batch, context)
-                    found = torch.autograd.grad(
-                        loss, list(parameters.values()), allow_unused=True, materialize_grads=True
-                    )
-                    gradients.append(dict(zip(parameters, found, strict=True)))
-                    losses[-1].append(loss.detach())
-                combined = work.combine_gradients(gradients, context) if work.combine_gradients else add_up(gradients)
-                self._step(optimizer, combined, mask, job.plan, step.lr)
+                for objectives, sought in updates:
+                    gradients: list[Gradients] = []
+                    for objective in objectives:
+                        loss = objective(view, batch, context)
+                        found = torch.autograd.grad(
+                            loss, list(sought.values()), allow_unused=True, materialize_grads=True
+                        )
+                        gradients.append(dict(zip(sought, found, strict=True)))
+                        losses[-1].append(loss.detach())
+                    combine = work.combine_gradients
+                    combined = combine(gradients, context) if combine else add_up(gradients)
+                    optimizers.step(combined, mask, step.rates)
         if job.keep_optimizer:
-            self.remember(job.plan, self._memory(optimizer))
+            self.remember(job, optimizers.memory())
         if not losses:
             return Fitted(steps=0)
         table = torch.stack([torch.stack(row) for row in losses]).cpu()
@@ -219,57 +199,44 @@ class Network(Learner):
         """Weights are tensors, and tensors can always be kept."""
 
     def state(self) -> dict[str, Any]:
-        return {"weights": self.weights(), "optimizer": self.optimizer_state, "kind": self._optimizer_kind}
+        return {"weights": self.weights(), **self.memory()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.load(state["weights"])
-        self.optimizer_state, self._optimizer_kind = state["optimizer"], state["kind"]
-        self.remembered_times += 1
+        self.take_memory(state)
 
-    def _optimizer(self, job: Job) -> torch.optim.Optimizer:
-        parameters = self.trainable()
-        optimizer = make_optimizer(job.plan, list(parameters.values()))
-        for name, kept in self.remembered(job).items():
-            # Torch wants step counts, single numbers, on the CPU.
-            optimizer.state[parameters[name]] = {
-                key: value.to(parameters[name].device) if isinstance(value, Tensor) and value.ndim else value
-                for key, value in copy.deepcopy(kept).items()
-            }
-        return optimizer
+    def memory(self) -> dict[str, Any]:
+        """What its optimizers remember, and of which kind each of them is."""
+        kinds = self._optimizer_kinds
+        alike = len(set(kinds.values())) <= 1
+        return {"optimizer": self.optimizer_state, "kind": next(iter(kinds.values()), "") if alike else kinds}
 
-    def remember(self, plan: Plan, state: OptimizerState) -> None:
-        """Keeps what an optimizer knows for the next training with the same kind of optimizer."""
-        self.optimizer_state, self._optimizer_kind = state, _kind(plan)
+    def take_memory(self, memory: Mapping[str, Any]) -> None:
+        """Takes up what ``memory`` returned."""
+        self.optimizer_state, kind = memory["optimizer"], memory["kind"]
+        self._optimizer_kinds = dict(kind) if isinstance(kind, Mapping) else dict.fromkeys(self.optimizer_state, kind)
         self.remembered_times += 1
 
     def remembered(self, job: Job) -> OptimizerState:
-        """What the optimizer of a training should know from earlier ones; nothing, if it starts anew."""
-        return self.optimizer_state if job.keep_optimizer and self._optimizer_kind == _kind(job.plan) else {}
+        """What the optimizers of a training should know from earlier ones; nothing, if they start anew."""
+        return self.recall(job.plan_of) if job.keep_optimizer and self.optimizer_state else {}
 
-    def _memory(self, optimizer: torch.optim.Optimizer) -> OptimizerState:
-        return {name: dict(optimizer.state[p]) for name, p in self.trainable().items() if optimizer.state[p]}
+    def remember(self, job: Job, state: OptimizerState) -> None:
+        """Keeps what the optimizers of a training know for the next one with optimizers of the same kind."""
+        self.keep(job.plan_of, state)
 
-    def _step(
-        self,
-        optimizer: torch.optim.Optimizer,
-        gradients: Gradients,
-        mask: Mapping[str, Tensor],
-        plan: Plan,
-        lr: float,
-    ) -> None:
-        parameters = self.trainable()
-        before = {name: parameters[name].detach().clone() for name in mask}
-        for name, parameter in parameters.items():
-            parameter.grad = gradients[name] * mask[name] if name in mask else gradients[name]
-        if plan.max_grad_norm is not None:
-            nn.utils.clip_grad_norm_(list(parameters.values()), plan.max_grad_norm)
-        for group in optimizer.param_groups:
-            group["lr"] = lr
-        optimizer.step()
-        optimizer.zero_grad()
-        with torch.no_grad():  # weight decay and momentum move parameters without a gradient, too
-            for name, old in before.items():
-                parameters[name].copy_(torch.where(mask[name].bool(), parameters[name], old))
+    def recall(self, plan_of: Callable[[str], Plan | None]) -> OptimizerState:
+        """What is remembered of those parameters that are trained by an optimizer of the kind that they were."""
+        kinds = {name: _kind(plan) for name in self.optimizer_state if (plan := plan_of(name)) is not None}
+        return {name: self.optimizer_state[name] for name, kind in kinds.items() if self._optimizer_kinds[name] == kind}
+
+    def keep(self, plan_of: Callable[[str], Plan | None], state: OptimizerState) -> None:
+        """Remembers what is new; of parameters that were not trained, what there was."""
+        old = {name: kept for name, kept in self.optimizer_state.items() if plan_of(name) is None}
+        kinds = {name: _kind(plan) for name in state if (plan := plan_of(name)) is not None}
+        self._optimizer_kinds = {name: self._optimizer_kinds[name] for name in old} | kinds
+        self.optimizer_state = {**old, **state}
+        self.remembered_times += 1
 
 
 def _advice(example: Any) -> str:
@@ -307,6 +274,8 @@ def set_mode(module: nn.Module, freeze_norm_stats: bool) -> None:
 
 def skeleton(frozen_model: FrozenModel, own: nn.Module) -> nn.Module:
     """The skeleton a frozen_model's weights are put into: evaluation mode, nothing to train."""
+    if frozen_model.module is None and isinstance(own, SeveralModules):
+        own = own.get_submodule(OWN)
     module = copy.deepcopy(frozen_model.module or own).requires_grad_(False)
     if missing := sorted(set(module.state_dict()) - set(frozen_model.weights)):
         raise ModelError(f"A frozen model needs every weight and buffer of its model; {missing[0]!r} is missing.")
@@ -323,6 +292,64 @@ def on_device(context: Any, own: nn.Module, device: torch.device) -> Any:
         return leaf.to(device) if isinstance(leaf, Tensor) else leaf
 
     return tree_map(move, dict(context))
+
+
+class Optimizers:
+    """Steps of a network's parameters, each by its plan.
+
+    Args:
+        job: the training.
+        parameters: the network's trainable parameters by name.
+        remembered: what optimizers know of earlier trainings.
+    """
+
+    def __init__(self, job: Job, parameters: Mapping[str, nn.Parameter], remembered: OptimizerState) -> None:
+        self._parameters = parameters
+        self._plans, self._names = job.plans, job.by_plan(parameters)
+        self._each = [
+            make_optimizer(plan, [parameters[name] for name in names]) if names else None
+            for plan, names in zip(self._plans, self._names, strict=True)
+        ]
+        for optimizer, names in zip(self._each, self._names, strict=True):
+            for name in names:
+                if optimizer is not None and name in remembered:
+                    optimizer.state[parameters[name]] = _taken_up(remembered[name], parameters[name])
+
+    def step(self, gradients: Gradients, mask: Mapping[str, Tensor], rates: Sequence[float]) -> None:
+        """One step of those parameters that have gradients, at the rate of each plan. What is masked stays."""
+        before = {name: self._parameters[name].detach().clone() for name in mask if name in gradients}
+        for name, gradient in gradients.items():
+            self._parameters[name].grad = gradient * mask[name] if name in mask else gradient
+        for plan, names, optimizer, rate in zip(self._plans, self._names, self._each, rates, strict=True):
+            if optimizer is None or gradients.keys().isdisjoint(names):
+                continue
+            if plan.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_([self._parameters[name] for name in names], plan.max_grad_norm)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+        with torch.no_grad():  # weight decay and momentum move parameters without a gradient, too
+            for name, old in before.items():
+                parameter = self._parameters[name]
+                parameter.copy_(torch.where(mask[name].bool(), parameter, old))
+
+    def memory(self) -> OptimizerState:
+        """What they know, for the next training."""
+        found: OptimizerState = {}
+        for optimizer, names in zip(self._each, self._names, strict=True):
+            for name in names:
+                if optimizer is not None and optimizer.state[self._parameters[name]]:
+                    found[name] = dict(optimizer.state[self._parameters[name]])
+        return found
+
+
+def _taken_up(kept: Mapping[str, object], parameter: nn.Parameter) -> dict[str, object]:
+    """What was kept of a parameter, where the parameter is. Torch wants step counts, single numbers, on the CPU."""
+    return {
+        key: value.to(parameter.device) if isinstance(value, Tensor) and value.ndim else value
+        for key, value in copy.deepcopy(dict(kept)).items()
+    }
 
 
 def make_optimizer(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -22,16 +22,22 @@ from potluck.core.requests import Job
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: its number, its epoch, the rows it looks at, the learning rate."""
+    """One optimizer step: its number, its epoch, the rows it looks at, the learning rate of each plan."""
 
     number: int
     epoch: int
     rows: Tensor
-    lr: float
+    rates: tuple[float, ...]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the training's own plan."""
+        return self.rates[0]
 
 
-def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[Step]:
-    """All steps of a training."""
+def batch_schedule(samples: int, plan: Plan, seed: int, round: int, more: Sequence[Plan] = ()) -> Iterator[Step]:
+    """All steps of a training: the plan's epochs and batches, at its rate and at those of more plans."""
+    plans = (plan, *more)
     cuts = list(range(plan.batch_size, samples, plan.batch_size))
     if cuts and samples - cuts[-1] == 1:
         cuts.pop()  # BatchNorm cannot train on a single sample: it joins the batch before it
@@ -39,7 +45,7 @@ def batch_schedule(samples: int, plan: Plan, seed: int, round: int) -> Iterator[
     for epoch in range(plan.epochs if samples else 0):
         order = torch.randperm(samples, generator=generator(seed, "order", epoch))
         for rows in order.tensor_split(cuts):
-            yield Step(number, epoch, rows, plan.rate(number / total, round))
+            yield Step(number, epoch, rows, tuple(each.rate(number / total, round) for each in plans))
             number += 1
 
 
@@ -81,8 +87,8 @@ class JointStep:
 
     @property
     def abreast(self) -> bool:
-        """Whether all are at the same step, at the same rate."""
-        return len({(step.number, step.lr) for step in self.steps}) == 1
+        """Whether all are at the same step, at the same rates."""
+        return len({(step.number, step.rates) for step in self.steps}) == 1
 
     @property
     def shape(self) -> Shape:

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from potluck.core.inputs import Batch
 from potluck.core.labels import UNLABELLED
+from potluck.core.model_spec import Declared, ModelSpec
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context, hard_and_soft
 from potluck.core.payload import Payload
@@ -50,12 +51,14 @@ class MHAT(FD):
         """A few settings of the server's plan leave its other defaults as they are."""
         return cls.model_fields["server_plan"].default.replace(**plan) if isinstance(plan, dict) else plan
 
+    def server_models(self, server: Server) -> Declared:
+        return {"auxiliary": ModelSpec(self.auxiliary, plan=self.server_plan)}
+
     @exchange(probabilities_schema)
     def probabilities(self, server: Server, answers: Answers) -> ServerSteps:
         """Algorithm 3: train on D ∪ every (X, Ȳ_k) (eq. 6), then answer with the trained model's soft labels."""
         public = server.public
         assert public is not None
-        learner = server.learner("auxiliary", self.auxiliary, len(server.state["labels"]))
         # By name: the order in which answers arrive must not decide which samples are in one batch.
         told = sorted(answers, key=lambda answer: answer[0])
         # X is the same in all of them: unless the plan augments, a sample is its index in X.
@@ -72,9 +75,9 @@ class MHAT(FD):
             on=Samples.concat(sets),
             context={"temperature": self.temperature} | ({} if copied else {"public": public.x, "plan": plan}),
             plan=plan if copied else plan.model_copy(update={"transform": None}),
-            learner=learner,
+            model="auxiliary",
         )
-        logits = yield Predict(public, logits=True, plan=self.server_plan, learner=learner)
+        logits = yield Predict(public, logits=True, model="auxiliary")
         return Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
 
 

@@ -140,13 +140,15 @@ def test_the_servers_half_may_train_a_model_of_its_own():
             reply = yield Exchange("ask", Payload())
             return {"steps": reply.facts["steps"], "right": reply.facts["right"]}
 
+        def server_models(self, server):
+            return {"auxiliary": lambda: mlp(0)}
+
         @potluck.exchange(lambda self, server, sender: Schema())
         def ask(self, server, answers):
             list(answers)
-            learner = server.learner("auxiliary", lambda: mlp(0), 3)
             plan = potluck.Plan(lr=0.05, epochs=10)
-            fitted = yield potluck.Fit(on=server.public, plan=plan, learner=learner)
-            probabilities = yield potluck.Predict(server.public, learner=learner)
+            fitted = yield potluck.Fit(on=server.public, plan=plan, model="auxiliary")
+            probabilities = yield potluck.Predict(server.public, model="auxiliary")
             right = (probabilities.argmax(1) == server.public.y).double().mean().item()
             return Payload(facts={"steps": fitted.steps, "right": right})
 

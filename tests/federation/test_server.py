@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 import torch
 
-from potluck.core.errors import DataError, SettingsError
+from potluck.core.errors import DataError, ModelError, SettingsError
+from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
 from potluck.federation.server import Server
@@ -23,6 +24,11 @@ def built(classes, hidden=4):
     return mlp(None, hidden, classes)
 
 
+def server(seed=1, public=PUBLIC, names=("a", "b", "auxiliary", "other"), builder=built):
+    """A server whose method declares networks of these names."""
+    return Server(seed, {}, public, declare=lambda server: dict.fromkeys(names, builder), classes=3)
+
+
 def weights(network):
     return {name: entry.clone() for name, entry in network.weights().items()}
 
@@ -33,47 +39,49 @@ def test_public_samples_are_counted():
 
 
 def test_a_model_of_the_servers_own_is_built_once_under_its_seed():
-    server = Server(1, {}, PUBLIC)
-    first = server.learner("auxiliary", built, 3)
-    assert server.learner("auxiliary", built, 3) is first
-    assert not torch.equal(*(server.learner(n, built, 3).weights()["1.weight"] for n in ("auxiliary", "other")))
-    for other, alike in ((Server(1, {}, PUBLIC), True), (Server(2, {}, PUBLIC), False)):
+    models = server().models
+    first = models["auxiliary"]
+    assert models["auxiliary"] is first
+    assert not torch.equal(*(models[name].weights()["1.weight"] for name in ("auxiliary", "other")))
+    for other, alike in ((server(1), True), (server(2), False)):
         torch.manual_seed(9)
-        found = other.learner("auxiliary", built, 3).weights()["1.weight"]
+        found = other.models["auxiliary"].weights()["1.weight"]
         assert torch.equal(found, first.weights()["1.weight"]) == alike
 
 
 def test_what_a_checkpoint_keeps_is_taken_up_when_the_model_is_asked_for():
-    server = Server(1, {}, PUBLIC)
+    one = server()
     for name in ("a", "b"):
-        network = server.learner(name, built, 3)
+        network = one.models[name]
         network.load({key: torch.full_like(entry, 2.0) for key, entry in network.weights().items()})
-    server.state["round"] = 4
-    server.memo["worked out"] = 1
-    again = Server(1, {}, PUBLIC)
-    again.learner("a", built, 3)  # one that was there before is let go
+    one.state["round"] = 4
+    one.memo["worked out"] = 1
+    again = server()
+    before = again.models["a"]  # one that was there before is let go
     again.memo["worked out"] = 2
-    again.restore(server.snapshot())
+    again.restore(one.snapshot())
     assert again.state == {"round": 4}
     assert again.memo == {}
-    assert again.learners == {}
-    assert (again.learner("a", built, 3).weights()["1.weight"] == 2.0).all()
+    assert again.models["a"] is not before
+    assert (again.models["a"].weights()["1.weight"] == 2.0).all()
     assert set(again.snapshot()["learners"]) == {"a", "b"}, "b was not asked for, and is kept"
-    third = Server(1, {}, PUBLIC)
+    third = server()
     third.restore(again.snapshot())
-    assert (third.learner("b", built, 3).weights()["1.weight"] == 2.0).all()
+    assert (third.models["b"].weights()["1.weight"] == 2.0).all()
 
 
 def test_the_server_has_nothing_that_a_request_may_leave_open_but_a_plan():
-    server, network = Server(1, {}, PUBLIC), Server(1, {}, PUBLIC).learner("a", built, 3)
-    assert server.learner_for(network) is network
-    assert server.samples_for(PUBLIC) is PUBLIC
-    assert server.plan_for(None) == Plan()
-    assert server.plan_for(Plan(lr=0.5)) == Plan(lr=0.5)
+    one = server()
+    assert one.learner_for("a") is one.models["a"]
+    assert one.samples_for(PUBLIC) is PUBLIC
+    assert one.plan_for(None) == Plan()
+    assert one.plan_for(Plan(lr=0.5)) == Plan(lr=0.5)
     with pytest.raises(TypeError, match=r"The server has no model of its own: name one"):
-        server.learner_for(None)
+        one.learner_for(None)
+    with pytest.raises(ModelError, match=r"the server has no model 'c'\. Known: a, auxiliary, b, other"):
+        one.learner_for("c")
     with pytest.raises(DataError, match=r"The server has no data of its own: name some"):
-        server.samples_for(None)
+        one.samples_for(None)
 
 
 def test_random_numbers_are_the_rounds_and_the_purposes():
@@ -101,5 +109,7 @@ def test_a_model_is_built_for_the_public_data_if_there_are_any():
         return mlp(None, classes=classes)
 
     for public in (PUBLIC, None):
-        Server(1, {}, public).learner("a", noting, 3)
-    assert asked == [((1, 6, 6), 3), ((), 3)]
+        declaring = {"a": noting, "b": ModelSpec(noting, classes=5, input_shape=(2,))}
+        one = Server(1, {}, public, declare=lambda server, found=declaring: found, input_shape=(4,), classes=3)
+        one.build_models()
+    assert asked == [((1, 6, 6), 3), ((2,), 5), ((4,), 3), ((2,), 5)]

@@ -59,11 +59,14 @@ class CommonMeans(Method):
         distances = torch.cdist(inputs.x.flatten(1), party.state["means"].flatten(1))
         return (-distances).softmax(dim=1)
 
+    def server_models(self, server):
+        return {"student": student}
+
     @exchange(lambda self, server, sender: Schema({"mean": TensorSpec((CLASSES, *SHAPE), torch.float64)}))
     def means(self, server, answers):
         mean = torch.stack([payload["mean"] for _, payload in answers]).mean(dim=0)
         plan = Plan(lr=0.1, epochs=1, batch_size=10)
-        yield Fit(on=server.public, plan=plan, learner=server.learner("student", student, CLASSES))
+        yield Fit(on=server.public, plan=plan, model="student")
         return Payload({"mean": mean})
 
 
@@ -89,7 +92,7 @@ def test_further_models_have_rows_of_their_own():
     nearest = ((TEST[0].reshape(40, 1, 36) - means) ** 2).sum(2).argmin(1)
     assert final.models[0]["accuracy"] == (nearest == TEST[1]).mean()
     with torch.no_grad():
-        logits = federation.server.learners["student"].model(torch.from_numpy(TEST[0]))
+        logits = federation.server.models["student"].model(torch.from_numpy(TEST[0]))
     assert final.models[4]["accuracy"] == (logits.argmax(1).numpy() == TEST[1]).mean()
     expected = nn.functional.cross_entropy(logits, torch.from_numpy(TEST[1])).item()
     assert final.models[4]["loss"] == pytest.approx(expected, abs=1e-9)

@@ -116,11 +116,13 @@ def test_the_servers_own_model_resumes(tmp_path):
             reply = yield potluck.Exchange("ask", potluck.Payload())
             return dict(reply.facts)
 
+        def server_models(self, server):
+            return {"auxiliary": lambda: mlp(0)}
+
         @potluck.exchange(lambda self, server, sender: potluck.Schema())
         def ask(self, server, answers):
             list(answers)
-            learner = server.learner("auxiliary", lambda: mlp(0), 3)
-            fitted = yield potluck.Fit(on=server.public, plan=PLAN, learner=learner)
+            fitted = yield potluck.Fit(on=server.public, plan=PLAN, model="auxiliary")
             return potluck.Payload(facts={"taught": fitted.losses[-1][0]})
 
     unbroken = resumable(Taught()).run(4).rows()

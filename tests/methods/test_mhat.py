@@ -137,9 +137,9 @@ def test_the_servers_model_is_chosen_by_name_and_kept():
     method = MHAT(auxiliary="mlp", server_plan=potluck.Plan(epochs=1))
     federation = potluck.Federation(people, method, public=PUBLIC[0].astype("float64"))
     federation.run(1)
-    first = federation.server.learners["auxiliary"]
+    first = federation.server.models["auxiliary"]
     federation.run(1)
-    assert federation.server.learners["auxiliary"] is first
+    assert federation.server.models["auxiliary"] is first
 
 
 def test_an_unknown_model_for_the_server_is_named():

@@ -143,7 +143,7 @@ def _carried_out(one: Forked, index: int, shared: SharedWeights) -> Any:
         learner.model.to(memory_format=torch.channels_last)
     answer, seconds = timed_alone(one.job, CPU)
     shared.write(index)
-    return answer, seconds, tree_map(_plain, learner.optimizer_state) if one.job.keep_optimizer else None
+    return answer, seconds, tree_map(_plain, learner.memory()) if one.job.keep_optimizer else None
 
 
 def _plain(leaf: Any) -> Any:
@@ -157,7 +157,7 @@ def _taken_over(job: Job, found: Any, index: int, shared: SharedWeights) -> Time
     answer, seconds, memory = found
     shared.read(index)
     if memory is not None:
-        job.learner.remember(job.plan, memory)
+        job.learner.take_memory(memory)
     return answer, seconds
 
 

@@ -153,7 +153,7 @@ class Batched(Engine):
         network = job.learner
         if not isinstance(network, Network) or not self.stacks(job):
             return None
-        if job.work.writes and job.plan.optimizer not in STACKABLE_OPTIMIZERS:
+        if job.work.writes and any(plan.optimizer not in STACKABLE_OPTIMIZERS for plan in job.plans):
             return None
         if self._unstackable and _name(job) in self._unstackable:
             return None

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
+from potluck.core.groups import chosen
 from potluck.core.inputs import Batch, size_of
-from potluck.core.model_view import ModelView
-from potluck.core.objectives import Gradients
+from potluck.core.model_view import view_of
+from potluck.core.objectives import AnyObjective, Gradients
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
@@ -44,7 +45,9 @@ from potluck.engines.batched.stacking import (
     on_host,
 )
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.schedule import JointStep, Shape, batch_schedule, epoch_means, in_lockstep
+from potluck.learners.schedule import JointStep, Shape, Step, batch_schedule, epoch_means, in_lockstep
+
+Objectives = tuple[AnyObjective, ...]
 
 OFTEN = 4
 """From how many turns of one form on it pays to capture one: capturing takes as long as two steps without a graph,
@@ -65,7 +68,7 @@ class StepInputs(NamedTuple):
     """What a turn's step is told, on the device."""
 
     rates: Tensor
-    """Each network's learning rate."""
+    """Each network's learning rates (networks × plans)."""
     samples: Stack | Tensor
     """The batch; or, where the samples are on the device, the rows to look up."""
 
@@ -87,11 +90,16 @@ class Training:
         set_mode(self.skeleton, self.work.freeze_norm_stats)
         tensors = network.tensors()
         parameters = empty_stack({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
+        self._plans = [(plan, names) for plan, names in zip(first.plans, first.by_plan(parameters), strict=True)]
+        self._updates = [
+            (objectives, tuple(parameters if only is None else chosen(parameters, only)))
+            for objectives, only in self.work.updates
+        ]
         self.context = StackedContext(self.work.context, self.skeleton, capacity.networks, device)
         self.state = StackState(
             parameters=parameters,
             buffers=empty_stack(tensors, capacity.networks, device),
-            moments={name: fresh(self.plan, parameter) for name, parameter in parameters.items()},
+            moments={name: fresh(plan, parameters[name]) for plan, names in self._plans for name in names},
             mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
             context=self.context.slices(),
         )
@@ -100,7 +108,8 @@ class Training:
         self._replays: dict[GraphKey, Replayed | None] = {}
         self._seen: Counter[GraphKey] = Counter()
         on_gpu = device.type == "cuda"
-        alone = len(self.work.objectives) == 1 and self.work.combine_gradients is None and not self.state.mask
+        every = len(self._plans) == 1 and self._updates[0][1] == tuple(parameters)
+        alone = every and len(self.work.objectives) == 1 and not self.work.combine_gradients and not self.state.mask
         plain = self.plan.optimizer == "sgd" and plain_sgd(self.plan)
         may_factor = alone and plain and not on_gpu and precision != "bfloat16"
         self._calls: tuple[Call, ...] | None = None if may_factor else ()
@@ -113,7 +122,7 @@ class Training:
         self.jobs, members = jobs, networks(jobs)
         self._substacks.abandon()  # if the last training was broken off
         fits = [job.fit for job in jobs]
-        self.courses = [list(batch_schedule(len(job.samples), job.plan, job.seed, job.round)) for job in jobs]
+        self.courses = [list(_schedule(job)) for job in jobs]
         self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.capacity.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
@@ -168,7 +177,7 @@ class Training:
 
     def _rates_of_turns(self) -> Sequence[Tensor]:
         """Each turn's learning rates, all brought to the device at once."""
-        rates = [step.lr for turn in self.turns for step in turn.steps]
+        rates = [step.rates for turn in self.turns for step in turn.steps]
         lr = torch.tensor(rates, dtype=torch.float64, device=self.device)
         return torch.split(lr, [len(turn.members) for turn in self.turns]) if rates else ()
 
@@ -209,40 +218,53 @@ class Training:
 
     def _step(self, inputs: StepInputs, key: GraphKey) -> Tensor:
         """One step of some of the networks. Returns their losses."""
-        lr, batch = inputs.rates, self.data.batch(inputs.samples)
+        batch, losses = self.data.batch(inputs.samples), []
         state = self.state if key.full else self._substacks.of(key.shape[0]).state
-        with nullcontext() if self._stream is None else stacked_layers(True):
-            try:
-                calls, found = self._all_gradients(key, state, batch)
-            except OtherCallsError:  # from now on whole gradients
-                self._calls = ()
-                calls, found = self._all_gradients(key, state, batch)
-        gradients, written, losses, outer, inner = found
-        self._advance(state, gradients, written, lr, key.abreast)
-        if calls:
-            subtract_products(state.parameters, calls, outer, inner, lr)
-        assert isinstance(losses, Tensor)
-        return losses
+        for objectives, changing in self._updates:
+            with nullcontext() if self._stream is None else stacked_layers(True):
+                try:
+                    calls, found = self._all_gradients(key, state, batch, objectives, changing)
+                except OtherCallsError:  # from now on whole gradients
+                    self._calls = ()
+                    calls, found = self._all_gradients(key, state, batch, objectives, changing)
+            gradients, written, loss, outer, inner = found
+            self._advance(state, gradients, written, inputs.rates, key.abreast)
+            if calls:
+                subtract_products(state.parameters, calls, outer, inner, inputs.rates[:, 0])
+            losses.append(loss)
+        return losses[0] if len(losses) == 1 else torch.cat(losses, dim=1)
 
-    def _advance(self, state: StackState, gradients: Gradients, written: Stack, lr: Tensor, abreast: bool) -> None:
+    def _advance(self, state: StackState, gradients: Gradients, written: Stack, rates: Tensor, abreast: bool) -> None:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
         parameters, buffers, moments, mask, _ = state
-        gradients = clipped({n: g * mask[n] if n in mask else g for n, g in gradients.items()}, self.plan)
+        gradients = {n: g * mask[n] if n in mask else g for n, g in gradients.items()}
         copy_all([list(buffers.values())], [[written[name] for name in buffers]])
-        held = {name: parameters[name].clone() for name in mask}
-        advance(self.plan, {n: parameters[n] for n in gradients}, gradients, moments, lr, abreast)
+        held = {name: parameters[name].clone() for name in mask if name in gradients}
+        for (plan, names), lr in zip(self._plans, rates.unbind(dim=1), strict=True):
+            if mine := clipped({name: gradients[name] for name in names if name in gradients}, plan):
+                advance(plan, {n: parameters[n] for n in mine}, mine, moments, lr, abreast)
         for name, old in held.items():
             parameters[name].copy_(torch.where(mask[name], parameters[name], old))
 
-    def _all_gradients(self, key: GraphKey, state: StackState, batch: Batch) -> tuple[tuple[Call, ...], Any]:
+    def _all_gradients(
+        self, key: GraphKey, state: StackState, batch: Batch, objectives: Objectives, changing: Sequence[str]
+    ) -> tuple[tuple[Call, ...], Any]:
         """Which linear layers' gradients stay in factors, and what ``_gradients`` returns for all networks."""
         calls = self._calls or ()
         zeros = [torch.zeros((), dtype=self.dtype).expand(*key.shape, *call.shape) for call in calls]
-        of_all: Callable[..., Any] = vmap(self._gradients, randomness="different")
+        one: Callable[..., Any] = partial(self._gradients, objectives, changing)
+        of_all: Callable[..., Any] = vmap(one, randomness="different")
         return calls, of_all(state.parameters, state.buffers, batch, state.context, zeros)
 
     def _gradients(
-        self, parameters: Stack, buffers: Stack, batch: Batch, context: list[Stack], zeros: list[Tensor]
+        self,
+        objectives: Objectives,
+        changing: Sequence[str],
+        parameters: Stack,
+        buffers: Stack,
+        batch: Batch,
+        context: list[Stack],
+        zeros: list[Tensor],
     ) -> Any:
         """One network's gradients, buffers and losses, as a pure function: this is what vmap stacks.
 
@@ -252,11 +274,12 @@ class Training:
         known = self.context.rebuild(context)
         if not self.data.transformed:
             batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
-        fixed = {call.weight: parameters[call.weight] for call in self._calls or ()}
-        sought = {name: parameter for name, parameter in parameters.items() if name not in fixed}
+        in_factors = {call.weight for call in self._calls or ()}
+        sought = {name: parameters[name] for name in changing if name not in in_factors}
+        fixed = {name: parameter for name, parameter in parameters.items() if name not in sought}
         gradients: list[Gradients] = []
         losses, outer, inner = [], zeros, zeros
-        for objective in self.work.objectives:
+        for objective in objectives:
 
             def loss_of(
                 sought: tuple[Stack, list[Tensor]], buffers: Stack, objective: Any = objective
@@ -265,7 +288,7 @@ class Training:
                 written = {name: buffer.clone() for name, buffer in buffers.items()}
                 parameters = {**sought[0], **fixed}
                 with self._linear_layers(parameters, sought[1], size_of(batch["x"])) as inputs:
-                    loss = objective(ModelView(self.skeleton, {**parameters, **written}), batch, known)
+                    loss = objective(view_of(self.skeleton, {**parameters, **written}), batch, known)
                 return loss, (loss.detach(), written, inputs)
 
             found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
@@ -312,12 +335,17 @@ class Training:
                     for name, moments in memory.items()
                     if moments
                 }
-                network.remember(self.plan, mine)
+                network.remember(job, mine)
+
+
+def _schedule(job: Job) -> Iterator[Step]:
+    """All steps of a job, at the rates of all its plans."""
+    return batch_schedule(len(job.samples), job.plan, job.seed, job.round, job.plans[1:])
 
 
 def clipped(gradients: Gradients, plan: Plan) -> Gradients:
     """Each network's gradients scaled down to a total norm of at most ``plan.max_grad_norm``, by torch's formula."""
-    if plan.max_grad_norm is None:
+    if plan.max_grad_norm is None or not gradients:
         return gradients
     norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)
     factor = (plan.max_grad_norm / (norms + 1e-6)).clamp(max=1.0)

@@ -1,0 +1,74 @@
+"""Training parts of a network, each in a way of its own: groups with their own optimizers, steps by turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from potluck.core.errors import ModelError, nearest
+from potluck.core.objectives import AnyObjective
+from potluck.core.plan import Plan
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Parameters that a Fit trains by a plan of their own.
+
+    Args:
+        parameters: names of parameters, or of layers for all parameters in them, such as ``me.head``. In a Fit of
+            several models they begin with the model's name: "shared.fc".
+        plan: their optimizer, rate, momentum, weight decay, schedule and clipping. Epochs and batches are the Fit's.
+    """
+
+    parameters: Iterable[str]
+    plan: Plan
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return names_of(self.parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """One of several optimizer steps that a Fit takes at each batch, one after the other.
+
+    Args:
+        objective: the loss to minimise in this step, or several, whose gradients are combined as the Fit says.
+        only: the names of the parameters, or layers, or models that change in it; by default those of the Fit.
+    """
+
+    objective: AnyObjective | Sequence[AnyObjective]
+    only: Iterable[str] | None = None
+
+
+def names_of(places: Iterable[str]) -> tuple[str, ...]:
+    """Names as given, or the one that stands alone."""
+    return (places,) if isinstance(places, str) else tuple(places)
+
+
+def within(name: str, places: Iterable[str]) -> bool:
+    """Whether a parameter is one of these, or in one of these layers."""
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def chosen(parameters: Mapping[str, Found], places: Iterable[str] | None) -> dict[str, Found]:
+    """Those parameters that are named, by themselves or by a layer that holds them; None names all."""
+    if places is None:
+        return dict(parameters)
+    listed = names_of(places)
+    for place in listed:
+        if not any(within(name, (place,)) for name in parameters):
+            raise ModelError(f"The model has no trainable parameter in {place!r}.{nearest(place, _places(parameters))}")
+    return {name: parameter for name, parameter in parameters.items() if within(name, listed)}
+
+
+def _places(parameters: Iterable[str]) -> list[str]:
+    """Every name that stands for a parameter or for a layer with parameters."""
+    found: dict[str, Any] = {}
+    for name in parameters:
+        steps = name.split(".")
+        found.update((".".join(steps[: end + 1]), None) for end in range(len(steps)))
+    return list(found)
