@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
+from potluck.core.inputs import kinds_key
 from potluck.core.requests import Job
 from potluck.engines.auto.strategies import operations
 from potluck.learners.network import EVALUATION_BATCH, Network
@@ -45,10 +46,11 @@ class Threads:
     def _operations_in_a_step(self, job: Job) -> int:
         assert isinstance(job.learner, Network)
         size = min(job.plan.batch_size if job.work.writes else EVALUATION_BATCH, len(job.samples))
-        at_least = 2 * size * sum(weight.numel() for weight in job.learner.model.parameters())
+        weights: int = sum(weight.numel() for weight in job.learner.model.parameters())
+        at_least = 2 * size * weights
         if at_least > SMALL_STEP:  # to count in more detail, the network is copied
             return at_least
-        key = job.learner.architecture, job.samples.x.shape[1:]
+        key = job.learner.architecture, kinds_key(job.samples.kinds)
         if key not in self._operations:
             self._operations[key] = operations(job)
         return self._operations[key] * size
