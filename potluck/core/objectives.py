@@ -37,6 +37,10 @@ def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
     return (weight * losses).sum() / weight.sum()
 
 
+task_loss: Objective = cross_entropy
+"""The loss of plain training, as one of several objectives: ``Fit([task_loss, proximal_term])``."""
+
+
 def hard_and_soft(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """MHAT eq. 4 and 6: cross-entropy to the label where there is one, to ``soft`` where there is one.
 
