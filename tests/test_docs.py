@@ -166,6 +166,7 @@ FEDERATIONS: dict[str, tuple[dict[str, Any], Any, potluck.Plan, dict[str, Any]]]
     "Remember": ({}, by_depth, MOMENTUM, {}),
     "Teacher": ({}, by_depth, MOMENTUM, {}),
     "FedProx": ({"mu": 0.1}, alike, MOMENTUM, {}),
+    "Half": ({}, alike, MOMENTUM, {}),
     "OwnHead": ({}, alike, MOMENTUM, {}),
     "Examined": ({"examine": True}, by_depth, MOMENTUM, {}),
     "SCAFFOLD": ({}, alike, PLAIN, {}),

@@ -74,6 +74,10 @@ class Network(Learner):
         """The parameters that training changes."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
+    def trained_entries(self) -> set[str]:
+        """The entries of the state that training changes, each under all of its names where it is used twice."""
+        return {name for name, p in self.model.named_parameters(remove_duplicate=False) if p.requires_grad}
+
     def check_names(self, names: Iterable[str]) -> None:
         """Raises ModelError unless these are names of trainable parameters."""
         own = self.trainable()

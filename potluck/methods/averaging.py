@@ -80,8 +80,18 @@ class MaskedMean:
             first = place[0]
             self._rows[key][slice(first, first + len(value)) if isinstance(first, int) else first] += weight
             _add_rows(_narrow(self._sum, key), value, weight, first)
+            if len(self._rows) * self._shape[0] > self._sum.numel():
+                self._forget_rows()
         else:
             self._add_each(self._sum, value, weight, place, mask)
+
+    def _forget_rows(self) -> None:
+        """Weights of many different windows, by row, would take more memory than those of each position."""
+        if self._each is None:
+            self._each = torch.zeros(self._shape, dtype=torch.float64)
+        for key, weights in self._rows.items():
+            _narrow(self._each, key).add_(weights.reshape(-1, *[1] * (len(self._shape) - 1)))
+        self._rows = {}
 
     def _merge_waiting(self, total: Tensor) -> None:
         waiting, self._waiting = self._waiting, []

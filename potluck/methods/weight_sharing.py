@@ -49,12 +49,17 @@ class WeightSharing(Method):
             a participant's ``weight`` multiplies it.
         batchnorm: "average" (the default): normalisation layers are averaged like the rest; "local": they stay with
             their participant.
+
+    A subclass may set:
+        tells_buffers: whether participants also tell which entries no optimizer changes, such as running statistics;
+            the server then knows its ``parameters``. By default False.
     """
 
     aggregation: Literal["whole", "layerwise", "same-architecture"]
     weighting: Literal["samples", "uniform"]
     batchnorm: Literal["average", "local"] = "average"
 
+    tells_buffers: ClassVar[bool] = False
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
         "greet": "how many samples it has, and the name, shape and type of every weight it shares, once",
@@ -64,7 +69,10 @@ class WeightSharing(Method):
     }
 
     def join(self, me: Participant) -> Steps:
-        facts = {"samples": len(me.data), "layout": layout_of(self.shared(me))}
+        shared = layout_of(self.shared(me))
+        facts: dict[str, Any] = {"samples": len(me.data), "layout": shared}
+        if self.tells_buffers:
+            facts["buffers"] = sorted(set(shared) - me.network.trained_entries())
         send = (yield Exchange("greet", Payload(facts=facts))).facts["send"]
         # No variable holds anything large while others are waited for: it would stay in memory for all of them.
         self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
@@ -102,16 +110,31 @@ class WeightSharing(Method):
             known[digest] = {name: self.key(layout, name) for name in layout}
         return known[digest]
 
-    @exchange(lambda self, server, sender: Schema(facts={"samples": PositiveInt, "layout": LayoutFact}))
+    def parameters(self, server: Server) -> set[str]:
+        """The keys of the entries that somebody trains: what a server may move by a step of its own.
+
+        All others are buffers, for which only a mean makes sense. Known where ``tells_buffers`` is set.
+        """
+        return set(server.state["parameters"])
+
+    def greeting(self, server: Server, sender: str) -> Schema:
+        """What is told at joining."""
+        buffers = {"buffers": list[str]} if self.tells_buffers else {}
+        return Schema(facts={"samples": PositiveInt, "layout": LayoutFact, **buffers})
+
+    @exchange(greeting)
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
         first = min(layouts, default=None)
         samples: dict[str, int] = {}
+        trained: dict[str, tuple[str, set[str]]] = {}
         for sender, payload in answers:
             samples[sender] = payload.facts["samples"]
             layouts[sender] = payload.facts["layout"]
             digests[sender] = digest_of(layouts[sender])
+            names = trained.setdefault(digests[sender], (sender, set()))[1]
+            names.update(set(layouts[sender]) - set(payload.facts.get("buffers", ())))
         first = first or min(samples)
         if self.aggregation == "whole":
             odd = sorted(sender for sender in samples if digests[sender] != digests[first])
@@ -120,6 +143,9 @@ class WeightSharing(Method):
                 raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {told}.")
         server.state.setdefault("samples", {}).update(samples)
         server.state.update(layouts=held_once(layouts, digests), digests=digests)
+        if self.tells_buffers:
+            found = {self.keys(server, sender)[name] for sender, names in trained.values() for name in names}
+            server.state["parameters"] = sorted(found.union(server.state.get("parameters", ())))
         send: dict[str, list[str]] = {}
         seen = set(server.state.setdefault("global", {}))
         for sender in sorted(samples):
@@ -179,10 +205,14 @@ class Merge:
         for name, key in self._method.keys(self._server, sender).items():
             self._means[key].add(tensors[name], samples * self._server.participant_weights[sender])
 
+    def means(self) -> dict[str, Tensor]:
+        """The mean by key; the old value where nobody sent one. The old values stay as they are."""
+        old = self._server.state["global"]
+        return {key: mean.result(old[key]) for key, mean in self._means.items()}
+
     def finish(self) -> None:
         """Replaces the old values by the means; what nobody sent stays."""
-        old = self._server.state["global"]
-        self._server.state["global"] = {key: mean.result(old[key]) for key, mean in self._means.items()}
+        self._server.state["global"] = self.means()
 
 
 def digest_of(layout: Any) -> str:

@@ -115,6 +115,12 @@ def test_trainable_parameters_leave_out_the_frozen():
     assert set(Network(module).trainable()) == {"2.weight", "2.bias"}
 
 
+def test_trained_entries_name_a_parameter_that_is_used_twice_by_each_of_its_names():
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, affine=False), nn.Linear(2, 2, bias=False))
+    module[2].weight = module[0].weight
+    assert Network(module).trained_entries() == {"0.weight", "0.bias", "2.weight"}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_a_network_knows_its_precision(dtype):
     assert Network(plain().to(dtype)).dtype == dtype

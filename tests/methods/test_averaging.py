@@ -156,3 +156,16 @@ def test_no_positions_at_all_add_nothing():
     merged.add(torch.ones(3, 2))
     merged.add(torch.full((0, 2), 9.0), 5.0, [torch.empty(0, dtype=torch.int64), 0])
     assert merged.result(torch.zeros(3, 2)).tolist() == [[1.0, 1.0]] * 3
+
+
+def test_weights_of_many_different_windows_take_no_more_memory_than_those_of_each_position():
+    mean = MaskedMean((3, 6))
+    for start in range(5):
+        mean.add(torch.full((2, 2), float(start)), at=(1, start))
+    for start in range(5):
+        mean.add(torch.full((3, 1), 9.0), at=(0, start))
+    assert sum(weights.numel() for weights in vars(mean)["_rows"].values()) <= 3 * 6
+    found = mean.result(torch.full((3, 6), -1.0, dtype=torch.float64))
+    assert found[0].tolist() == [9.0] * 5 + [-1.0]
+    assert found[1].tolist() == [(0 + 9) / 2, *((start - 1 + start + 9) / 3 for start in range(1, 5)), 4.0]
+    assert torch.equal(found[1], found[2])
