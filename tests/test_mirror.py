@@ -11,7 +11,6 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "potluck"
 
 WITHOUT_TESTS_OF_ITS_OWN = {
-    "__main__.py": "`python -m potluck`: the command, tested in tests/cli",
     "core/learner.py": "what a learner must be able to do, and no code",
     "core/party.py": "what an engine may ask of a party, and no code",
     "flower/app/potluck_app/server.py": "a line that Flower runs in a process: tests/integration/flower",
