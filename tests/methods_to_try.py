@@ -1,4 +1,7 @@
-"""Each method with settings that matter, and data for it: what every engine must agree on."""
+"""Methods that ask for everything an engine can do, and data for them: what every engine must agree on.
+
+Each method has a smaller test of the same kind in ``tests/integration/test_every_method.py``.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,10 @@ def test_what_a_number_may_be(name, setting, allowed, refused):
             METHODS[name](**{setting: value})
 
 
-@pytest.mark.parametrize("name", sorted(set(DEFAULTS) - {"CoFED", "Local"}))
+LOOK_INTO_MODELS = sorted(name for name in DEFAULTS if METHODS[name]().requires().torch_module)
+
+
+@pytest.mark.parametrize("name", LOOK_INTO_MODELS)
 def test_what_looks_into_models_refuses_those_without_layers(name):
     tree = potluck.Participant("tree", DecisionTreeClassifier(), made_data(9, 0), labels=range(3))
     people = [*participants([deep_cnn(0), deep_cnn(1)]), tree]
@@ -115,7 +118,7 @@ def test_what_looks_into_models_refuses_those_without_layers(name):
         potluck.Federation(people, METHODS[name](), public=made_data(9, 1))
 
 
-@pytest.mark.parametrize("name", ["CoFED", "Local"])
+@pytest.mark.parametrize("name", sorted(set(DEFAULTS) - set(LOOK_INTO_MODELS)))
 def test_what_does_not_takes_anything(name):
     tree = potluck.Participant("tree", DecisionTreeClassifier(), made_data(9, 0), labels=range(3))
     potluck.Federation([*participants([deep_cnn(0)]), tree], METHODS[name](), public=made_data(9, 1))

@@ -1,0 +1,142 @@
+"""What holds for every method, on a tiny federation that fits it: one table, a row for each.
+
+Each row plays once on the serial engine. The batched engine, a run that was broken off, and participants behind the
+protocol must come to the same, and after three rounds participants must know more than nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pytest
+from torch import nn
+
+import potluck
+from potluck.flower import gateway
+from potluck.flower.public_data import to_payload
+from potluck.methods import FD, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
+from tests.flower.fakes import FakeGrid, client_of, served, shared
+from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
+
+PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
+ROUNDS = 3
+
+
+def alike() -> list[nn.Module]:
+    return [cnn(seed, 3) for seed in range(4)]
+
+
+def mixed() -> list[nn.Module]:
+    return [mlp(0), cnn(1, 3), mlp(2), mlp(3, 6)]
+
+
+def deep() -> list[nn.Module]:
+    return [deep_cnn(seed, 1 + seed % 2) for seed in range(4)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method, and the federation that it is tried in.
+
+    Args:
+        method: the method, with settings for few samples.
+        models: makes the participants' networks, anew each time.
+        public: the public data, inputs alone or with labels; by default none.
+        people: more settings of all participants; by default none.
+        federation: more settings of the federation; by default everybody takes part in every round.
+        chance: what the mean accuracy must be above after three rounds; by default 0.5, where guessing has a third.
+    """
+
+    method: potluck.Method
+    models: Callable[[], Sequence[Any]]
+    public: Any = None
+    people: dict[str, Any] = field(default_factory=dict)
+    federation: dict[str, Any] = field(default_factory=dict)
+    chance: float = 0.5
+
+
+# One line for each method, by name, so that lines of several people meet without trouble.
+ROWS = {
+    "CoFED": Row(CoFED(update_batch_size=16), mixed, PUBLIC[0], chance=0.4),
+    "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
+    "FD": Row(FD(), mixed, PUBLIC[0]),
+    "FedAvg": Row(FedAvg(), alike, federation={"participation": 0.75}),
+    "FedAvg layerwise": Row(FedAvg(aggregation="layerwise", batchnorm="local"), mixed),
+    "FedIN": Row(FedIN(pairs=6), deep),
+    "Local": Row(Local(), mixed),
+    "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),
+    "PerHeFed": Row(PerHeFed(intra=0.5, offsets="random"), deep),
+}
+
+
+def people_of(row: Row) -> list[potluck.Participant]:
+    return participants(row.models(), **{"sizes": (24, 31, 17, 28), "test": TEST, **row.people})
+
+
+def federation_of(row: Row, engine: str) -> potluck.Federation:
+    return potluck.Federation(
+        people_of(row), row.method, public=row.public, test=TEST, seed=3, engine=engine, **row.federation
+    )
+
+
+@cache
+def serial(name: str) -> potluck.Federation:
+    """The reference, played once for all tests of a row."""
+    federation = federation_of(ROWS[name], "serial")
+    federation.run(ROUNDS)
+    return federation
+
+
+def equals_serial(name: str, found: potluck.Federation, tolerance: float) -> None:
+    """All that is measured, and all that participants answer, is the reference's."""
+    expected = serial(name)
+    agree(found.history.rows(), expected.history.rows(), tolerance)
+    weights_agree(found.participants.values(), expected.participants.values(), tolerance)
+
+
+def test_every_method_has_a_row() -> None:
+    assert {type(row.method).__name__ for row in ROWS.values()} == set(METHODS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_batched_is_serial(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    batched = federation_of(ROWS[name], "batched")
+    batched.run(ROUNDS)
+    equals_serial(name, batched, 1e-9)
+    assert "cannot be stacked" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_resumed_run_is_an_unbroken_one(name: str, tmp_path: Any) -> None:
+    federation_of(ROWS[name], "serial").run(ROUNDS - 1, run_dir=tmp_path)
+    resumed = federation_of(ROWS[name], "serial")
+    resumed.run(ROUNDS, run_dir=tmp_path, resume=True)
+    equals_serial(name, resumed, 0)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_over_the_protocol_it_is_the_same(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(gateway, "NODE_INTERVAL", 0.0)
+    row = ROWS[name]
+    people = people_of(row)
+    grid = FakeGrid([client_of(person, tmp_path) for person in people])
+    names = [person.name for person in people]
+    over = served(grid, row.method, names, public=row.public, test=TEST, **row.federation)
+    over.run(ROUNDS)
+    public = 0 if row.public is None else to_payload(shared(row.public)).size  # which participants fetch at first
+    expected = [
+        {**one, "bytes_down": one["bytes_down"] + public * (one["round"] == 1)} for one in serial(name).history.rows()
+    ]
+    agree(over.history.rows(), expected, 1e-9)
+    weights_agree(people, serial(name).participants.values(), 1e-9)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_it_learns(name: str) -> None:
+    accuracy = serial(name).history.final.accuracy
+    assert accuracy is not None
+    assert accuracy > ROWS[name].chance
