@@ -55,6 +55,7 @@ DEFAULTS = {
             "max_grad_norm": None,
             "transform": None,
             "augment": None,
+            "scale": "pictures",
         },
     },
     "PerHeFed": {"inter": 0.5, "intra": 1.0, "offsets": "zero", "choices": {}},
