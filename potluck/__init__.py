@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from potluck.core.groups import Group, Update
     from potluck.core.history import History
     from potluck.core.model_spec import ModelSpec
-    from potluck.core.model_view import FrozenModel, ModelView
+    from potluck.core.model_view import FrozenModel, ModelView, input_of
     from potluck.core.payload import Payload
     from potluck.core.plan import Plan
     from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
@@ -49,7 +49,7 @@ _NAMES = {
     "core.groups": ("Group", "Update"),
     "core.history": ("History",),
     "core.model_spec": ("ModelSpec",),
-    "core.model_view": ("FrozenModel", "ModelView"),
+    "core.model_view": ("FrozenModel", "ModelView", "input_of"),
     "core.payload": ("Payload",),
     "core.plan": ("Plan",),
     "core.requests": ("Exchange", "Fit", "Predict", "Reading", "Tap"),
@@ -103,6 +103,7 @@ __all__ = [
     "data",
     "exchange",
     "grid",
+    "input_of",
     "methods",
 ]
 

@@ -54,15 +54,25 @@ def within(name: str, places: Iterable[str]) -> bool:
     return any(name == place or name.startswith(f"{place}.") for place in places)
 
 
-def chosen(parameters: Mapping[str, Found], places: Iterable[str] | None) -> dict[str, Found]:
-    """Those parameters that are named, by themselves or by a layer that holds them; None names all."""
+def chosen(
+    parameters: Mapping[str, Found], places: Iterable[str] | None, frozen: Iterable[str] = ()
+) -> dict[str, Found]:
+    """Those parameters that are named, by themselves or by a layer that holds them.
+
+    Args:
+        parameters: the trainable parameters by name.
+        places: the names of parameters or layers; None for all.
+        frozen: the names of the other parameters: they may be named among others, and stay as they are.
+    """
     if places is None:
         return dict(parameters)
     listed = names_of(places)
+    found = {name: parameter for name, parameter in parameters.items() if within(name, listed)}
+    known = (*found, *frozen) if found else ()
     for place in listed:
-        if not any(within(name, (place,)) for name in parameters):
+        if not any(within(name, (place,)) for name in known):
             raise ModelError(f"The model has no trainable parameter in {place!r}.{nearest(place, _places(parameters))}")
-    return {name: parameter for name, parameter in parameters.items() if within(name, listed)}
+    return found
 
 
 def _places(parameters: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_leaves
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
@@ -50,7 +51,7 @@ class ModelView:
 
         Args:
             x: the inputs.
-            at: the names of the layers.
+            at: the names of the layers; ``input_of(name)`` for what goes into one.
             submodules: run only these, one after the other; by default the whole network.
         """
         with tapped(self._module, at) as taken:
@@ -127,6 +128,14 @@ class FrozenModel:
         return None if self.module is None else Architecture(self.module)
 
 
+_INPUT_OF = "input of "
+
+
+def input_of(layer: str) -> str:
+    """The name of what goes into a layer, its first positional input: for ``Tap`` and ``ModelView.taps``."""
+    return f"{_INPUT_OF}{layer}"
+
+
 def submodule(module: nn.Module, name: str) -> nn.Module:
     """A submodule by its path, with an error that lists what there is."""
     known: dict[str, nn.Module] = dict(module.named_modules())
@@ -136,27 +145,29 @@ def submodule(module: nn.Module, name: str) -> nn.Module:
 
 
 def reached(name: str, taken: Mapping[str, Tensor]) -> Tensor:
-    """A layer's output, or an error if the network never ran it."""
+    """What was tapped at a place, or an error if the network never ran the layer there."""
     if name not in taken:
-        raise ModelError(f"The network did not run its layer {name!r}, so nothing can be tapped there.")
+        layer = name.removeprefix(_INPUT_OF)
+        raise ModelError(f"The network did not run its layer {layer!r}, so nothing can be tapped there.")
     return taken[name]
 
 
 @contextmanager
 def tapped(module: nn.Module, at: Sequence[str]) -> Iterator[dict[str, Tensor]]:
-    """Collects the outputs of the named submodules while the module runs."""
+    """Collects the outputs, and the inputs, of the named submodules while the module runs."""
     taken: dict[str, Tensor] = {}
 
-    def collect(name: str, layer: nn.Module) -> object:
-        def hook(_module: nn.Module, _inputs: object, output: Tensor) -> None:
-            taken[name] = output.clone()  # a layer after it may write into its output, as in-place activations do
+    def take(name: str, passed: Any) -> None:
+        found = next((leaf for leaf in tree_leaves(passed) if isinstance(leaf, Tensor)), None)
+        if found is None:
+            raise ModelError(f"No tensor passes at {name!r} by position, so nothing can be tapped there.")
+        taken[name] = found.clone()  # another layer may write into it, as in-place activations do
 
-        return layer.register_forward_hook(hook)
-
-    layers = {name: submodule(module, name) for name in at}
-    handles = [collect(name, layer) for name, layer in layers.items()]
-    try:
+    with ExitStack() as hooks:
+        for name in at:
+            layer = submodule(module, name.removeprefix(_INPUT_OF))
+            if name.startswith(_INPUT_OF):
+                hooks.enter_context(layer.register_forward_pre_hook(lambda _, inputs, name=name: take(name, inputs)))
+            else:
+                hooks.enter_context(layer.register_forward_hook(lambda _, __, output, name=name: take(name, output)))
         yield taken
-    finally:
-        for handle in handles:
-            handle.remove()  # type: ignore[attr-defined]

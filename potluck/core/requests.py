@@ -311,7 +311,7 @@ class Tap(Reading):
 
     Args:
         on: the samples.
-        at: the names of the layers; the empty name is the whole network.
+        at: the names of the layers; the empty name is the whole network, ``input_of(name)`` what goes into a layer.
         submodules: run only these, one after the other, on inner features instead of inputs; by default the whole
             network.
         plan: as in ``Reading``.

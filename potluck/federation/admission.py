@@ -116,4 +116,5 @@ def _kind_of(participant: Participant) -> Hashable:
         return participant.labels
     learner = participant.learner
     model = learner.architecture if isinstance(learner, Network) else type(learner)
-    return model, participant.labels, participant.plan.transform, str(participant.named_stages)
+    named = str(participant.named_stages), str(participant.named_head)
+    return model, participant.labels, participant.plan.transform, named

@@ -63,6 +63,8 @@ class Needs:
             averaged; by default False.
         convolutions: every participant's network has convolutions; by default False.
         stages: every participant's network has stages: extractor, intermediate layers, classifier; by default False.
+        head: every participant's network has a head, the last layer with parameters or as its owner names it, and
+            layers before it; by default False.
         public: there is public data, with "inputs" or also "labels"; by default "nothing" is needed.
         one_label_space: all participants have the same label space; by default False.
         shared_labels: every participant has at least one label in common with another; by default False.
@@ -73,6 +75,7 @@ class Needs:
     own_norms: bool = False
     convolutions: bool = False
     stages: bool = False
+    head: bool = False
     public: Literal["nothing", "inputs", "labels"] = "nothing"
     one_label_space: bool = False
     shared_labels: bool = False
@@ -125,6 +128,8 @@ class Needs:
             looks.append(lambda p: convolutions(p.model))
         if self.stages:
             looks.append(lambda p: p.stages)
+        if self.head:
+            looks.append(lambda p: p.body)
         reasons = []
         for look in looks:
             for p in participants:

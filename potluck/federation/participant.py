@@ -24,7 +24,7 @@ from potluck.engines.session import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
-from potluck.learners.structure import Stages, find_stages
+from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
 from potluck.models import build
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Participant:
         weight: its credibility, a factor in votes and means; by default 1.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
+        head: the name of a network's layer that answers, or several, in the order in which they run; by default the
+            last one with parameters that runs.
     """
 
     is_local: ClassVar[bool] = True
@@ -94,6 +96,7 @@ class Participant:
         labels: Iterable[Label] | None = None,
         weight: float = 1.0,
         stages: Mapping[str, Sequence[str]] | None = None,
+        head: str | Sequence[str] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise SettingsError(f"A participant's name is {name!r}; expected some text.")
@@ -117,6 +120,7 @@ class Participant:
         self.held["data"] = self._split(seed=0)
         self.held["test"] = None if test is None else self._own(test, f"{name} (test)")
         self.named_stages = stages
+        self.named_head = head
         self.specs: dict[str, ModelSpec] = {}
         """How the models beside its own are declared, by name."""
         self._brought_model = model
@@ -196,6 +200,23 @@ class Participant:
         return find_stages(self.network.model, self.network.example(self.data, self.plan), self.named_stages)
 
     @property
+    def head(self) -> tuple[str, ...]:
+        """The names of the layers where its network answers: the last one with parameters, or as its owner says."""
+        return self._head_and_body.head
+
+    @property
+    def body(self) -> tuple[str, ...]:
+        """The names of its network's other layers with parameters."""
+        if not self._head_and_body.body:
+            head = ", ".join(self.head)
+            raise ModelError(f"{self.name}: {type(self.model).__name__} has no parameters beside its head, {head}.")
+        return self._head_and_body.body
+
+    @cached_property
+    def _head_and_body(self) -> HeadAndBody:
+        return find_head(self.network.model, self.network.example(self.data, self.plan), self.named_head)
+
+    @property
     def models(self) -> Mapping[str, Any]:
         """All its models, wrapped, by name: "own", and those that the method declares."""
         return NamedModels(self.name, (OWN, *self.specs), lambda name: self.learner_for(name))
@@ -261,7 +282,8 @@ class Participant:
         for name in (*map(_field, self.specs), _TOGETHER):
             self.held.pop(name, None)
         self.specs = {}
-        self.__dict__.pop("stages", None)
+        for found in ("stages", "_head_and_body"):
+            self.__dict__.pop(found, None)
 
     def twin(self) -> Participant:
         """The same participant with a network of its own: what is tried out on it leaves this one as it is."""

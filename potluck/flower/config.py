@@ -243,6 +243,7 @@ class ParticipantFile(Section):
         plan: how it trains; by default ``Plan()``.
         labels: its label space; by default the labels in its data.
         validation: the share of its data that settings are chosen by; by default 0.
+        head: the name of the network's layer that answers, or several; by default the last one with parameters.
         public: its own copy of the public data; by default the server sends them.
         allow_imports: each "package.module:name" that the server may name; by default none.
         state_dir: a folder for what must last; by default "state".
@@ -266,6 +267,7 @@ class ParticipantFile(Section):
     plan: PlanSettings = Field(default_factory=dict)
     labels: list[Label] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
+    head: str | list[str] | None = None
     public: PublicEntry | None = None
     allow_imports: list[str] = Field(default_factory=list)
     state_dir: FolderPath = Field("state", validate_default=True)
@@ -288,6 +290,7 @@ class ParticipantFile(Section):
             test=own["test"],
             labels=self.labels,
             validation=self.validation,
+            head=self.head,
         )
 
     def _model(self, input_shape: tuple[int, ...], classes: int) -> Any:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
-from potluck.core.groups import chosen
+from potluck.core.groups import chosen, names_of, within
 from potluck.core.inputs import describe, moved, nested
 from potluck.core.learner import Learner
 from potluck.core.model_spec import OWN
@@ -78,6 +78,10 @@ class Network(Learner):
         """The entries of the state that training changes, each under all of its names where it is used twice."""
         return {name for name, p in self.model.named_parameters(remove_duplicate=False) if p.requires_grad}
 
+    def frozen(self) -> dict[str, nn.Parameter]:
+        """The parameters that training leaves as they are."""
+        return {name: p for name, p in self.model.named_parameters() if not p.requires_grad}
+
     def check_names(self, names: Iterable[str]) -> None:
         """Raises ModelError unless these are names of trainable parameters."""
         own = self.trainable()
@@ -92,6 +96,11 @@ class Network(Learner):
     def weights(self) -> dict[str, Tensor]:
         """A copy of every entry of the state: parameters and buffers, on the CPU."""
         return {name: entry.detach().to("cpu", copy=True) for name, entry in self.model.state_dict().items()}
+
+    def entries_in(self, places: Iterable[str]) -> set[str]:
+        """The names of state entries, parameters and buffers, that belong to these layers, such as ``me.head``."""
+        listed = names_of(places)
+        return {name for name in self.model.state_dict() if within(name, listed)}
 
     def norm_entries(self) -> set[str]:
         """The names of state entries that belong to normalisation layers with running statistics."""
@@ -152,7 +161,7 @@ class Network(Learner):
         set_mode(module, work.freeze_norm_stats)
         view, parameters = view_of(module), self.trainable()
         context, mask = on_device(work.context, module, device), on_device(work.mask, module, device)
-        updates = [(o, parameters if only is None else chosen(parameters, only)) for o, only in work.updates]
+        updates = [(o, chosen(parameters, only, self.frozen())) for o, only in work.updates]
         optimizers = Optimizers(job, parameters, self.remembered(job))
         losses: list[list[Tensor]] = []
         epochs: list[int] = []

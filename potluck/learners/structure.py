@@ -1,4 +1,4 @@
-"""What stands where in a network, found by looking and by running it once: convolutions, draft points, stages."""
+"""What stands where in a network, found by looking and by running it once: convolutions, drafts, stages, the head."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
-from potluck.core.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError, nearest
+from potluck.core.groups import names_of, within
 from potluck.core.inputs import InputKind, describe, flat
 from potluck.core.model_view import ModelView, submodule
 from potluck.core.randomness import seeded
@@ -97,6 +99,70 @@ def find_stages(module: nn.Module, example: Any, stages: Mapping[str, Sequence[s
     return found
 
 
+@dataclass(frozen=True)
+class HeadAndBody:
+    """A network in two, as the names of layers: where it answers, and the parametrised layers before."""
+
+    head: tuple[str, ...]
+    body: tuple[str, ...]
+
+
+def find_head(module: nn.Module, example: Any, head: str | Sequence[str] | None = None) -> HeadAndBody:
+    """A network's head, the last layer with parameters in the order in which it runs, or as named; and its body.
+
+    A layer with an adapter, or whose weights are computed (``torch.nn.utils.parametrize``), counts as one. What a
+    module holds beside its layers is in the body by its own name. A weight that layers share belongs to the first.
+    """
+    layer_of = _layers(module)
+    if head is None:
+        head = (_last_run(module, example, set(layer_of.values())),)
+    named = names_of(head)
+    for place in named:
+        if not any(within(name, (place,)) for name in layer_of):
+            known = [*dict.fromkeys(layer_of.values())]
+            raise ModelError(
+                f"{_kind(module)} has no layer {place!r} with parameters, for a head.{nearest(place, known)}"
+            )
+    split = {layer for name, layer in layer_of.items() if within(name, named)}
+    rest = {name: layer for name, layer in layer_of.items() if not within(name, named)}
+    return HeadAndBody(named, tuple(dict.fromkeys(name if layer in split else layer for name, layer in rest.items())))
+
+
+def _layers(module: nn.Module) -> dict[str, str]:
+    """Each parameter's layer; the parameter itself, where it stands beside layers."""
+    names = [name for name, _ in module.named_parameters()]
+    holders = {_parent(name) for name in names}
+    whole = [path for path, layer in module.named_modules() if path and (_adapted(layer) or is_parametrized(layer))]
+
+    def layer_of(name: str) -> str:
+        path = next((path for path in whole if within(name, (path,))), _parent(name))
+        beside = path not in whole and any(other.startswith(f"{path}.") for other in holders)
+        return name if beside or not path else path
+
+    return {name: layer_of(name) for name in names}
+
+
+def _adapted(layer: nn.Module) -> bool:
+    """Whether it is a layer with an adapter, as PEFT and ``potluck.models.lora`` make them."""
+    return isinstance(getattr(layer, "base_layer", None), nn.Module)
+
+
+def _last_run(module: nn.Module, example: Any, layers: set[str]) -> str:
+    """The last of these layers that starts when the module runs."""
+    ran: list[str] = []
+    with ExitStack() as hooks:
+        for path, layer in module.named_modules():
+            if path in layers:
+                hooks.enter_context(layer.register_forward_pre_hook(lambda _, __, path=path: ran.append(path)))
+        _run(module, example)
+    if not ran:
+        raise ModelError(
+            f"{_kind(module)} has no head: looked for a layer with parameters among the modules that it runs. "
+            f'Name it: Participant(head="…").'
+        )
+    return ran[-1]
+
+
 def _named(stages: Mapping[str, Sequence[str]]) -> Stages:
     expected = [field.name for field in fields(Stages)]
     if sorted(stages) != sorted(expected) or not all(stages.values()):
@@ -108,7 +174,7 @@ def _found(module: nn.Module) -> Stages:
     inner = convolutions(module, count_shortcuts=True)
     steps = _steps(module, {layer: path for path, layer in module.named_modules()}, inner)
     layers = [submodule(module, step) for step in steps]
-    holding = [i for i, step in enumerate(steps) if any(_within(path, step) for path in inner)]
+    holding = [i for i, step in enumerate(steps) if any(within(path, (step,)) for path in inner)]
     if len(holding) < 2:
         raise ModelError(
             f"{_kind(module)} has no intermediate layers: looked for two or more steps with convolutions among "
@@ -137,13 +203,9 @@ def _steps(module: nn.Module, paths: Mapping[nn.Module, str], inner: Sequence[st
     for child in module._modules.values():
         if child is None:
             continue
-        wrapper = all(_within(path, paths[child]) and path != paths[child] for path in inner)
+        wrapper = all(within(path, (paths[child],)) and path != paths[child] for path in inner)
         steps += _steps(child, paths, inner) if wrapper or isinstance(child, nn.ModuleList) else [paths[child]]
     return steps
-
-
-def _within(path: str, step: str) -> bool:
-    return path == step or path.startswith(f"{step}.")
 
 
 def _parent(path: str) -> str:

@@ -87,6 +87,7 @@ class FederationBuilder:
                         labels=party.labels or own.labels,
                         validation=party.validation,
                         weight=party.weight,
+                        head=party.head,
                     )
                 if party.tune:
                     participant.plan = self._chosen(position, participant, engine)

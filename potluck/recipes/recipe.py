@@ -109,6 +109,7 @@ class ParticipantSection(Section):
     labels: list[Label] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
     weight: float = Field(1.0, gt=0)
+    head: str | list[str] | None = None
 
     def names(self) -> list[str]:
         """What its participants are called."""

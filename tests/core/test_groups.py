@@ -30,3 +30,11 @@ def test_one_name_need_not_be_in_a_list():
 def test_a_name_without_parameters_is_an_error_that_shows_what_there_is():
     with pytest.raises(ModelError, match=r"in 'fc3'\. Did you mean 'fc'\? Known: body, body\.0, "):
         chosen(PARAMETERS, ("fc3",))
+
+
+def test_frozen_layers_may_be_named_among_others_but_not_alone():
+    assert list(chosen(PARAMETERS, ("fc", "base"), ["base.weight"])) == ["fc.weight", "fc.bias"]
+    with pytest.raises(ModelError, match="no trainable parameter in 'base'"):
+        chosen(PARAMETERS, ("base",), ["base.weight"])
+    with pytest.raises(ModelError, match="no trainable parameter in 'bases'"):
+        chosen(PARAMETERS, ("fc", "bases"), ["base.weight"])

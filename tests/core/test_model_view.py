@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from potluck import ModelError, ModelView
-from potluck.core.model_view import tapped
+from potluck.core.model_view import input_of, tapped
 
 X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
 
@@ -123,3 +123,48 @@ def test_a_tap_shows_what_the_layer_put_out_even_if_the_next_one_writes_over_it(
     _, taken = ModelView(module).taps(x, at=["0"])
     torch.testing.assert_close(taken["0"], module[0](x))
     assert (taken["0"] < 0).any()
+
+
+def test_what_goes_into_a_layer_can_be_tapped(module, others, twin):
+    for net, own in ((ModelView(module), module), (ModelView(module, others), twin)):
+        _, taken = net.taps(X, at=["1", input_of("2"), input_of("0.1"), input_of("")])
+        torch.testing.assert_close(taken[input_of("2")], taken["1"], rtol=0, atol=0)
+        torch.testing.assert_close(taken[input_of("0.1")], own[0][0](X))
+        assert torch.equal(taken[input_of("")], X)
+    with pytest.raises(ModelError, match=r"no layer '3'"):
+        ModelView(module).taps(X, at=[input_of("3")])
+
+
+def test_an_input_is_shown_as_it_came_even_if_the_layer_writes_over_it():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
+    x = torch.randn(5, 3)
+    _, taken = ModelView(module).taps(x, at=[input_of("1")])
+    torch.testing.assert_close(taken[input_of("1")], module[0](x))
+
+
+class Recurrent(nn.Module):
+    """A layer that puts out several tensors, and one that is given its input by keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.fc = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(input=self.cells(x)[0][:, -1])
+
+
+def test_of_several_tensors_the_first_is_tapped_and_without_one_it_is_an_error():
+    module, x = Recurrent(), torch.randn(5, 6, 3)
+    _, taken = ModelView(module).taps(x, at=["cells", input_of("cells")])
+    torch.testing.assert_close(taken["cells"], module.cells(x)[0])
+    assert torch.equal(taken[input_of("cells")], x)
+    with pytest.raises(ModelError, match="No tensor passes at 'input of fc' by position"):
+        ModelView(module).taps(x, at=[input_of("fc")])
+
+
+def test_a_layer_that_never_runs_has_no_input():
+    module = nn.Sequential(nn.Linear(2, 2))
+    module.spare = nn.Identity()
+    module.forward = lambda x: module[0](x)
+    with pytest.raises(ModelError, match="did not run its layer 'spare'"):
+        ModelView(module).taps(X, at=[input_of("spare")])

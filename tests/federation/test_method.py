@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 from sklearn.tree import DecisionTreeClassifier
+from torch import nn
 
 import potluck
 from potluck.core.errors import SettingsError
@@ -132,6 +133,13 @@ def test_layers_that_a_method_looks_for():
     assert reason.startswith("p1: ")
     reasons = Needs(torch_module=True, stages=True).unmet(people, "nothing")
     assert [reason.split(":")[0] for reason in reasons] == ["p0", "p1"]
+
+
+def test_a_head_with_layers_before_it():
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(36, 3).double())
+    people = joined(*participants([cnn(0), mlp(1), linear]))
+    (reason,) = Needs(torch_module=True, head=True).unmet(people, "nothing")
+    assert reason == "p2: p2: Sequential has no parameters beside its head, 1."
 
 
 def test_one_label_space():

@@ -359,3 +359,18 @@ def test_a_model_brought_as_an_object_is_looked_at_anew_since_its_owner_may_chan
         person.join(0, None)
         person.look_again()
     assert looked == [own.learner]
+
+
+def test_head_and_body_are_the_layers_of_its_network():
+    person = clinic(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)))
+    assert (person.head, person.body) == (("2",), ("0", "1"))
+    assert person.network.entries_in(person.head) == {"2.weight", "2.bias"}
+    assert person.network.entries_in(person.body) == set(person.weights()) - {"2.weight", "2.bias"}
+    named = clinic(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)), head=["1", "2"])
+    assert (named.head, named.body) == (("1", "2"), ("0",))
+
+
+def test_a_network_of_one_layer_has_a_head_and_no_body():
+    assert clinic(nn.Sequential(identity())).head == ("0",)
+    with pytest.raises(ModelError, match="clinic: Sequential has no parameters beside its head, 0"):
+        _ = clinic(nn.Sequential(identity())).body

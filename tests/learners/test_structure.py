@@ -8,8 +8,8 @@ from torch import nn
 
 from potluck.core.errors import ModelError, SettingsError
 from potluck.core.model_view import ModelView
-from potluck.learners.structure import Stages, convolutions, draft_point, find_stages
-from potluck.models import cnn, densenet, mlp, resnet
+from potluck.learners.structure import Stages, convolutions, draft_point, find_head, find_stages
+from potluck.models import cnn, densenet, lora, mlp, resnet, transformer
 from potluck.models.densenet import DEPTHS
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -249,3 +249,76 @@ class TestParts:
     def test_what_is_not_there_is_told(self, network, message):
         with pytest.raises(ModelError, match=message):
             find_stages(network, IMAGES)
+
+
+class Tokens(nn.Module):
+    """What a vision transformer has beside its layers, and a head that stands first but runs last."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        self.token = nn.Parameter(torch.zeros(4))
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x):
+        x = self.norm(x + self.token)
+        return self.head(self.attention(x, x, x)[0].mean(dim=1))
+
+
+class TestHead:
+    @pytest.mark.parametrize(
+        ("network", "example", "head", "body"),
+        [
+            (nn.Sequential(mlp((6,), 3), nn.Softmax(1)), torch.ones(2, 6), "0.5", ["0.1", "0.3"]),
+            (resnet(18, (3, 32, 32), 10), IMAGES, "fc", None),
+            (Tokens(), torch.ones(2, 3, 4), "head", ["token", "attention.in_proj_weight", "attention.in_proj_bias"]),
+        ],
+    )
+    def test_is_the_last_layer_with_parameters_that_runs(self, network, example, head, body):
+        found = find_head(network, example)
+        parametrised = {name.rpartition(".")[0] for name, _ in network.named_parameters()}
+        assert found.head == (head,)
+        assert head not in found.body
+        assert set(found.body) >= set(body or parametrised - {head})
+
+    def test_of_a_transformer(self):
+        found = find_head(transformer((6,), 3, width=8, layers=1), torch.ones(2, 6, dtype=torch.int64))
+        assert found.head == ("head",)
+        assert found.body[:3] == ("tokens", "positions", "blocks.0.norm1")
+        assert {"blocks.0.attention.query", "norm"} <= set(found.body)
+
+    def test_a_layer_with_an_adapter_is_one(self):
+        base = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        adapted = lora(base, rank=1, targets=["0", "2"])
+        assert find_head(adapted, torch.ones(2, 4)) == find_head(base, torch.ones(2, 4))
+
+    def test_a_layer_whose_weights_are_computed_is_one(self):
+        layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
+        found = find_head(nn.Sequential(nn.Linear(4, 4), layer), torch.ones(2, 4))
+        assert (found.head, found.body) == (("1",), ("0",))
+
+    @pytest.mark.parametrize(
+        ("named", "head", "body"),
+        [
+            ("2", ("2",), ("0.0", "1")),
+            (["1", "2"], ("1", "2"), ("0.0",)),
+            ("2.weight", ("2.weight",), ("0.0", "1", "2.bias")),
+            ("0", ("0",), ("1", "2")),
+        ],
+    )
+    def test_can_be_named(self, named, head, body):
+        network = nn.Sequential(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), nn.BatchNorm1d(3), nn.Linear(3, 2))
+        found = find_head(network, torch.ones(2, 2), named)
+        assert (found.head, found.body) == (head, body)
+
+    def test_a_weight_that_layers_share_is_the_firsts(self):
+        network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2, bias=False))
+        network[2].weight = network[0].weight
+        assert find_head(network, torch.ones(2, 2)).head == ("1",)
+
+    def test_what_is_not_there_is_told(self):
+        with pytest.raises(ModelError, match=r"no layer 'fc' with parameters, for a head\. Known: 0\."):
+            find_head(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(2, 2), "fc")
+        with pytest.raises(ModelError, match=r"Sequential has no head: .*Participant\(head="):
+            find_head(nn.Sequential(nn.ReLU()), torch.ones(2, 2))

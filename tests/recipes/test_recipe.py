@@ -32,13 +32,14 @@ def test_the_engines_agree(here):
 
 def test_settings_reach_the_federation(here):
     changes = ("participation=0.5", "keep_optimizer=true", "device=cpu", "engine=serial", "participants.tree.weight=3")
-    changes += ("participants.net.validation=0.2", "max_concurrent=2", "storage=disk")
+    changes += ("participants.net.validation=0.2", "max_concurrent=2", "storage=disk", "participants.net.head='3'")
     federation = read_text(here, SMALL, *changes).federation()
     assert (federation.seed, federation.participation, federation.keep_optimizer) == (3, 0.5, True)
     assert federation.engine.max_concurrent == 2
     assert federation.participants["net1"].storage is federation.storage is not None
     assert type(federation.engine).__name__ == "Serial"
     assert federation.participants["tree"].weight == 3
+    assert federation.participants["net1"].head == ("3",)
     assert federation.participants["tree"].model.max_depth == 3
     assert len(federation.participants["net1"].validation) > 0
     assert federation.method == potluck.methods.CoFED(alpha=0.4)
