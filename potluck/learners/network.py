@@ -161,7 +161,10 @@ class Network(Learner):
         set_mode(module, work.freeze_norm_stats)
         view, parameters = view_of(module), self.trainable()
         context, mask = on_device(work.context, module, device), on_device(work.mask, module, device)
-        updates = [(o, chosen(parameters, only, self.frozen())) for o, only in work.updates]
+        updates = [
+            (objectives, parameters if only is None else chosen(parameters, only, self.frozen()))
+            for objectives, only in work.updates
+        ]
         optimizers = Optimizers(job, parameters, self.remembered(job))
         losses: list[list[Tensor]] = []
         epochs: list[int] = []

@@ -92,7 +92,8 @@ class Training:
         parameters = empty_stack({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
         self._plans = [(plan, names) for plan, names in zip(first.plans, first.by_plan(parameters), strict=True)]
         self._updates = [
-            (objectives, tuple(chosen(parameters, only, network.frozen()))) for objectives, only in self.work.updates
+            (objectives, tuple(parameters if only is None else chosen(parameters, only, network.frozen())))
+            for objectives, only in self.work.updates
         ]
         self.context = StackedContext(self.work.context, self.skeleton, capacity.networks, device)
         self.state = StackState(
