@@ -20,9 +20,9 @@ import torch
 
 import potluck
 from potluck.core.history import Row
+from potluck.core.model_spec import OWN
 from potluck.core.samples import SharedData
 from potluck.data import Source
-from potluck.engines.session import OWN
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)

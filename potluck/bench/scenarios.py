@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Job
-from potluck.engines.session import Session
+from potluck.engines.base import Session
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant

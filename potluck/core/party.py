@@ -1,14 +1,18 @@
-"""A party as an engine sees it: a participant, or the server."""
+"""What stands between engines and federations: a party as an engine sees it, where it has come to, where it is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from potluck.core.learner import Learner
 from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
+
+if TYPE_CHECKING:
+    from potluck.core.requests import Exchange
 
 
 class Party(Protocol):
@@ -44,3 +48,36 @@ class Party(Protocol):
 
     def plan_for(self, asked: Plan | None) -> Plan:
         """The plan that a request follows: the one it names, or the party's own."""
+
+
+class Storage(Protocol):
+    """Where parties are while others run."""
+
+    def pin(self, parties: Sequence[Party]) -> None:
+        """Has these in memory until others are pinned or ``evict`` is called."""
+
+    def evict(self, parties: Iterable[Party]) -> None:
+        """Puts these away; nobody is pinned any more."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A participant has come to an exchange, or (``exchange`` None) to the end of its half.
+
+    Args:
+        sender: the participant's name.
+        exchange: the exchange it has come to.
+        notes: what its half returned for the history, at the end.
+        seconds: how long it has worked so far.
+        steps: how many optimizer steps it has taken so far.
+        failed: why its half ended early, as when it did not answer in time.
+        received: bytes that were sent to it besides the server's replies, as public data are.
+    """
+
+    sender: str
+    exchange: Exchange | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    steps: int = 0
+    failed: str | None = None
+    received: int = 0

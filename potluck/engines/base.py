@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
-from potluck.core.party import Party
+from potluck.core.model_spec import OWN
+from potluck.core.party import Arrival, Party, Storage
 from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
-from potluck.core.requests import Exchange, Job, Request
+from potluck.core.randomness import derive
+from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Scores, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
-from potluck.engines.session import OWN, Answering, AnsweringSession, Done, Half, Session
+from potluck.engines.record import EngineRecord
 from potluck.engines.threads import Threads
-
-log = logging.getLogger(__name__)
 
 USABLE = 0.5
 """The share of the free memory that those who run together may take."""
@@ -35,40 +34,122 @@ Timed = tuple[Any, float]
 """An answer, and the seconds it took."""
 
 
-class Storage(Protocol):
-    """Where parties are while others run."""
+Half = Callable[[Any], Generator[Request, Any, Any]]
+"""A party's half of a method, begun for that party."""
 
-    def pin(self, parties: Sequence[Party]) -> None:
-        """Has these in memory until others are pinned or ``evict`` is called."""
-
-    def evict(self, parties: Iterable[Party]) -> None:
-        """Puts these away; nobody is pinned any more."""
+Answering = Callable[[Any, Samples], Generator[Request, Any, Any]]
+"""A party's way of answering inputs, begun for that party and these inputs. It returns a row for each of them, or None
+where there is nothing to answer with yet."""
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """A participant has come to an exchange, or (``exchange`` None) to the end of its half.
+class Done:
+    """A party's half has ended, with what it returned: a participant's notes, the server's replies, answers."""
+
+    value: Any
+
+
+class Session:
+    """One party's run through its half of a method.
+
+    Each job's randomness comes from (seed, party, round, phase, the how-many-eth request this is), so neither the
+    engine nor the order of the participants can change it.
 
     Args:
-        sender: the participant's name.
-        exchange: the exchange it has come to.
-        notes: what its half returned for the history, at the end.
-        seconds: how long it has worked so far.
-        steps: how many optimizer steps it has taken so far.
-        failed: why its half ended early, as when it did not answer in time.
-        received: bytes that were sent to it besides the server's replies, as public data are.
+        party: the party.
+        half: its half, begun.
+        phase: what the half is for, part of the text that randomness comes from.
+        keep_optimizer: whether optimizers remember across trainings.
     """
 
-    sender: str
-    exchange: Exchange | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    steps: int = 0
-    failed: str | None = None
-    received: int = 0
+    def __init__(self, party: Party, half: Generator[Request, Any, Any], phase: str, keep_optimizer: bool) -> None:
+        if not isinstance(half, Generator):
+            raise TypeError(f"{phase} is no generator: it must yield its requests.")
+        self.party, self.seconds, self.steps = party, 0.0, 0
+        self._half, self._phase, self._keep_optimizer = half, phase, keep_optimizer
+        self._asked = 0
+        self._threads = Threads()
+
+    def advance(self, answer: Any) -> Job | Exchange | Done:
+        """Gives the party its answer (None at first) and returns what it asks for next."""
+        party = self.party
+        if isinstance(answer, Fitted):
+            self.steps += answer.steps
+        try:
+            request = self._half.send(answer)
+        except StopIteration as stop:
+            return Done(stop.value)
+        self._asked += 1
+        if not isinstance(request, Request):
+            raise TypeError(f"{self._phase} at {party.name} yielded {request!r}; expected a request, such as Fit().")
+        seed = derive(party.seed, party.name, party.round, self._phase, self._asked)
+        return request.addressed(party, seed, self._keep_optimizer)
+
+    def advance_alone(self, answer: Any, device: torch.device) -> Exchange | Done:
+        """Gives the party its answer and has its learners do whatever it asks for, up to an exchange or the end."""
+        step = self.advance(answer)
+        while isinstance(step, Job):
+            with suiting(self._threads, [step], device):
+                found = step.answer(device)
+            step = self.advance(found)
+        return step
+
+    def close(self) -> None:
+        """Ends the party's half early."""
+        self._half.close()
 
 
-class Engine(ABC):
+class AnsweringSession(Session):
+    """A party answers inputs: it reads models, and neither trains one nor asks the server.
+
+    Args:
+        party: the party.
+        answering: its way of answering.
+        inputs: what is to be answered; never with labels.
+        model: which of its models it answers with; by default its own way, whatever that is.
+    """
+
+    def __init__(self, party: Party, answering: Answering, inputs: Samples, model: str = OWN) -> None:
+        phase = "predict" if model == OWN else f"predict with {model}"
+        super().__init__(party, answering(party, inputs), phase, keep_optimizer=False)
+        self._count = len(inputs)
+
+    def advance(self, answer: Any) -> Job | Done:
+        """As in any session. What would change a model or leave the party is refused."""
+        step = super().advance(answer)
+        where = f"{self._phase} at {self.party.name}"
+        if isinstance(step, Exchange):
+            raise TypeError(
+                f"{where} asks for the exchange {step.name!r}; inputs are answered without the server. Have `round` "
+                f"put what is needed into me.state."
+            )
+        if isinstance(step, Job) and step.work.writes:
+            raise TypeError(
+                f"{where} asks for {type(step.work).__name__}, which changes a model; inputs are answered by readings "
+                f"alone, such as Predict and Tap. Train in `round`."
+            )
+        if isinstance(step, Done) and step.value is not None:
+            self._check(step.value, where)
+        return step
+
+    def _check(self, answers: Any, where: str) -> None:
+        found = f"a tensor of shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else repr(answers)[:100]
+        if not isinstance(answers, Tensor) or answers.ndim < 2 or len(answers) != self._count:
+            raise TypeError(f"{where} returned {found}; expected a tensor with a row for each of {self._count} inputs.")
+
+    def answer_alone(self, device: torch.device) -> Any:
+        """The answers, by the party's learners themselves; None where there is nothing to answer with yet."""
+        step = self.advance_alone(None, device)
+        assert isinstance(step, Done)
+        return step.value
+
+
+def own_model(party: Party, inputs: Samples) -> Generator[Request, Any, Any]:
+    """The way of answering where no method says another: the party's own model."""
+    return (yield Predict(inputs))
+
+
+class Engine(EngineRecord, ABC):
     """Runs parties, some of them together. How it answers their work is what tells one engine from another.
 
     Args:
@@ -80,31 +161,19 @@ class Engine(ABC):
     """How many parties run together, where the engine does not look at the memory there is."""
 
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
-        self.device, self.precision = device, precision
-        self._begin()
+        super().__init__(device, precision)
 
     def _begin(self) -> None:
-        """Sets everything that belongs to a federation to what it is before the first one."""
+        super()._begin()
         self.max_concurrent: int | None = None
         """How many parties run together, where a user decides."""
         self.storage: Storage | None = None
         """Where parties are while others run, if not in memory."""
-        self.profiler: Profiler | None = None
-        """Times what the engine does, where somebody asked for it."""
-        self.incidents: list[str] = []
-        """What went another way than planned, for the run's summary."""
-        self._memory: int | None = None
         self._threads = Threads()
         self._sessions: dict[str, Session] = {}
         self._places: dict[str, int] = {}
         """Where each party stands among all who began the phase: this decides with whom it runs, whoever drops out."""
         self._together = 1
-
-    def fresh(self) -> Self:
-        """An engine of the same settings that knows of no federation yet: each one works with its own."""
-        other = copy.copy(self)
-        other._begin()
-        return other
 
     def profile(self) -> Profiler:
         """Has it time its phases from now on."""
@@ -119,48 +188,13 @@ class Engine(ABC):
         """Everything inside computes in the engine's precision."""
         return _NOTHING if self.precision == "torch" else computing_in(self.precision)
 
-    def snapshot(self) -> dict[str, Any]:
-        """What a checkpoint must keep of the engine, so that a run that goes on is carried out in the same way."""
-        return {"engine": self.described(), "memory": self._memory}
-
-    def described(self) -> dict[str, Any]:
-        """Which engine it is, and what of the machine decides how its results are rounded."""
-        cores = {"cores": torch.get_num_threads()} if self.device.type == "cpu" else {}
-        return {"name": type(self).__name__.lower(), "device": str(self.device), **cores}
-
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Takes up what ``snapshot`` gave. Says so where another engine gave it, or one on other hardware."""
-        self._memory = kept.get("memory")
-        before, now = kept.get("engine"), self.described()
-        if before is not None and before != now:
-            self._tell(
-                f"The run goes on with {_in_words(now)}; up to here it was {_in_words(before)}. Results can differ by "
-                f"rounding from those of a run without the change."
-            )
-
-    def decisions(self) -> dict[str, Any]:
-        """What it decided by itself, or by what it found, for the run folder."""
-        cores = {name: value for name, value in self.described().items() if name == "cores"}
-        return {**cores, **({"memory": self._memory} if self._memory is not None else {})}
-
-    def _tell(self, incident: str) -> None:
-        """Says once what goes another way than planned, and keeps it for the run's summary."""
-        if incident not in self.incidents:
-            log.warning("%s", incident)
-            self.incidents.append(incident)
-
-    def report(self) -> dict[str, Any]:
-        """What a run's summary says of the engine."""
-        profile = {} if self.profiler is None else {"profile": dict(self.profiler.seconds)}
-        return {"decisions": self.decisions(), "incidents": list(self.incidents), **profile}
-
     @abstractmethod
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         """Carries out the work of many parties, in any order; answers and seconds are in the order given."""
 
     def alone(self, job: Job) -> Timed:
         """One job answered by its learner itself."""
-        with self._threads.suiting([job], self.device):
+        with suiting(self._threads, [job], self.device):
             return timed_alone(job, self.device)
 
     def answer(self, jobs: Sequence[Job]) -> list[Any]:
@@ -319,11 +353,14 @@ class Engine(ABC):
         return [answers[index] for index in range(len(jobs))]
 
 
-def _in_words(engine: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in engine.items()).replace("name ", "engine ", 1)
-
-
 _NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+def suiting(threads: Threads, jobs: Sequence[Job], device: torch.device) -> AbstractContextManager[None]:
+    """Inside, torch has the threads that suit these jobs. Where there is one only, there is nothing to choose."""
+    if device.type != "cpu" or torch.get_num_threads() == 1:
+        return _NOTHING
+    return threads.suiting(jobs)
 
 
 def timed_alone(job: Job, device: torch.device) -> Timed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from potluck.core.model_spec import OWN
 from potluck.core.party import Party
 from potluck.core.requests import Job
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Scores
-from potluck.engines.base import Timed
+from potluck.engines.base import Answering, Timed
 from potluck.engines.serial import Serial
-from potluck.engines.session import OWN, Answering
 
 
 class DryRun(Serial):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 
@@ -20,17 +21,17 @@ SMALL_STEP = 2e7
 """Up to how many multiplications and additions in a step, forward, one thread computes it."""
 
 
+@dataclass
 class Threads:
     """Chooses for each piece of work, and remembers how large networks are."""
 
-    def __init__(self) -> None:
-        self._operations: dict[Hashable, int] = {}
+    _operations: dict[Hashable, int] = field(default_factory=dict)
 
     @contextmanager
-    def suiting(self, jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
+    def suiting(self, jobs: Sequence[Job]) -> Iterator[None]:
         """Inside, torch has the threads that suit these jobs, which are computed one step for all of them at a time."""
         before = torch.get_num_threads()
-        if before == 1 or device.type != "cpu" or not self._small(jobs):
+        if not self._small(jobs):
             yield
             return
         torch.set_num_threads(1)

@@ -15,13 +15,13 @@ from potluck.core.errors import RequirementsError, SettingsError, nearest
 from potluck.core.history import IDLE, SERVER, History, Row
 from potluck.core.inputs import shapes
 from potluck.core.labels import union
+from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
 from potluck.core.samples import Samples, SharedData, as_pair
 from potluck.core.tasks import Metrics, Scores
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
-from potluck.engines.session import OWN
 from potluck.federation.admission import Admission, published
 from potluck.federation.availability import Availability, as_availability
 from potluck.federation.clock import VirtualClock
@@ -115,6 +115,7 @@ class Federation:
         """The recipe it was made from, if any; stored with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
         self._kept: RunFolder | None = None
+        self._answering, self._server_answering = method.answering(), method.server_answering()
 
         shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
         self.participants = self._admitted(participants, shown, tests)
@@ -283,7 +284,7 @@ class Federation:
     def evaluate(self, data_of: Callable[[Participant], Samples | None]) -> dict[str, Metrics]:
         """Everybody's metrics as the models are now, on the data that are named for each; None for no data."""
         with self.engine.timing("evaluate"):
-            scores = self.engine.evaluate(self.participants, data_of, self.method.answering())
+            scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
 
     def snapshot(self) -> State:
@@ -314,17 +315,16 @@ class Federation:
         tallies = self._play("round", there, leaving)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
-            scores = self.engine.evaluate(self.participants, self.test_of, self.method.answering())
+            scores = self.engine.evaluate(self.participants, self.test_of, self._answering)
             of_server = self._server_scores()
         own = {name: found[OWN] for name, found in scores.items()}
         self.history.add(chain(self._rows(number, there, tallies, own), self._model_rows(number, scores, of_server)))
 
     def _server_scores(self) -> Scores:
         """How well the server's models answer the federation's test data, if the method reports any."""
-        answering = self.method.server_answering()
-        if not answering or (test := self.server_test) is None:
+        if not self._server_answering or (test := self.server_test) is None:
             return {}
-        return self.engine.evaluate_server(self.server, test, answering)
+        return self.engine.evaluate_server(self.server, test, self._server_answering)
 
     def _be_in(self, number: int) -> None:
         self.server.round = number

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.core.architecture import Layout, difference
 from potluck.core.errors import ModelError, SettingsError, nearest
-from potluck.core.model_spec import Declared
+from potluck.core.model_spec import OWN, Declared
 from potluck.core.payload import Payload
 from potluck.core.requests import Predict, Request, Work
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema
 from potluck.core.settings import Settings
-from potluck.engines.session import OWN, Answering
+from potluck.engines.base import Answering, own_model
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
@@ -243,7 +243,8 @@ class Method(Settings):
 
     def answering(self) -> dict[str, Answering]:
         """The ways in which a participant answers: its own, and with each model that is reported."""
-        return {OWN: self.predict, **{model: partial(self.predict_with, model) for model in self.reports}}
+        own = own_model if type(self).predict is Method.predict else self.predict
+        return {OWN: own, **{model: partial(self.predict_with, model) for model in self.reports}}
 
     def server_answering(self) -> dict[str, Answering]:
         """The ways in which the server answers."""

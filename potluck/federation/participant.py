@@ -20,7 +20,7 @@ from potluck.core.model_spec import OWN, Declared, ModelSpec, specs_of
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
-from potluck.engines.session import Answering, AnsweringSession, own_model
+from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network

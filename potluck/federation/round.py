@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from potluck.channel.channel import Channel
 from potluck.core.errors import PayloadError
+from potluck.core.party import Arrival
 from potluck.core.payload import LazyReplies, Payload
 from potluck.core.schema import Schema
-from potluck.engines.base import Arrival, Engine
+from potluck.engines.base import Engine
 from potluck.federation.clock import PhaseClock, VirtualClock
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ import torch
 
 import potluck
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.model_spec import OWN
+from potluck.core.party import Arrival
 from potluck.core.payload import MAX_BYTES, Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples, SharedData
 from potluck.core.tasks import NOTHING, Scores, measure
-from potluck.engines.base import Arrival
-from potluck.engines.session import OWN, AnsweringSession, Session
+from potluck.engines.base import Answering, AnsweringSession, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
@@ -91,6 +92,7 @@ class Client:
         self._max_payload_bytes = max_payload_bytes
         self._invitation: Invitation | None = None
         self._method: Method | None = None
+        self._answering: Mapping[str, Answering] = {}
         self._public: SharedData | None = None
         self._store: ClientStore | None = None
         self._session: Session | None = None
@@ -166,6 +168,7 @@ class Client:
     def _accept(self, invitation: Invitation, method: Method) -> None:
         """Finds the public data, and prepares the participant if they are here."""
         self._invitation, self._method = invitation, method
+        self._answering = method.answering()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._public = None
         if invitation.public is not None:
@@ -289,7 +292,7 @@ class Client:
         assert self._method is not None
         me, scores = self.participant, {OWN: dict(NOTHING)}
         if (test := me.test) is not None:
-            for model, answering in self._method.answering().items():
+            for model, answering in self._answering.items():
                 answers = AnsweringSession(me, answering, test.inputs(), model).answer_alone(self._device)
                 if answers is not None:
                     scores[model] = measure(answers, test.y)

@@ -11,14 +11,14 @@ import torch
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
-from potluck.core.party import Party
+from potluck.core.model_spec import OWN
+from potluck.core.party import Arrival, Party
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
 from potluck.core.tasks import NOTHING, Scores
-from potluck.engines.base import Arrival
+from potluck.engines.base import Answering, Half
 from potluck.engines.serial import Serial
-from potluck.engines.session import OWN, Answering, Half
 from potluck.flower.gateway import Gateway, NoAnswer
 from potluck.flower.protocol import Advance, Evaluate, Evaluated, ExchangeReached, Failed, Message, PhaseEnded, Response
 

@@ -10,7 +10,7 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.inputs import InputKinds
 from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
-from potluck.engines.session import own_model
+from potluck.engines.base import own_model
 from potluck.federation.participant import Equipment, Participant, State
 from potluck.flower.protocol import Accepted
 

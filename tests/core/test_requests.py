@@ -12,7 +12,7 @@ from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
 from potluck.core.requests import Fit, Fitted, Job, Predict, Tap
 from potluck.core.samples import Samples
-from potluck.engines import Batched, Serial
+from potluck.engines import Batched, Serial, base
 from potluck.engines.batched import engine as batched
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
@@ -24,7 +24,7 @@ def both(work_of, monkeypatch, **settings):
     """The networks after the serial and after the batched engine, which must not fall back to the serial way."""
     alone, together = jobs(work_of, **settings), jobs(work_of, **settings)
     serial = Serial(CPU).answer(alone)
-    monkeypatch.setattr(batched, "timed_alone", None)
+    monkeypatch.setattr(base, "timed_alone", None)
     stacked = Batched(CPU).answer(together)
     for one, other in zip(alone, together, strict=True):
         for name, entry in one.learner.weights().items():
@@ -120,7 +120,7 @@ def test_some_may_train_while_others_look(order, monkeypatch):
 
     alone, together = step(), step()
     expected = Serial(CPU).answer(alone)
-    monkeypatch.setattr(batched, "timed_alone", None)
+    monkeypatch.setattr(base, "timed_alone", None)
     train, trained = Batched._train, []
     monkeypatch.setattr(Batched, "_train", lambda self, stacks: (trained.append(len(stacks)), train(self, stacks))[1])
     engine = Batched(CPU)

@@ -105,19 +105,6 @@ def test_memory_decides_how_many_run_together_and_is_asked_once(monkeypatch):
     assert large._together == 3, "half of half of all there is, 70 for each: 250 // 70"
 
 
-def test_a_change_of_the_engine_is_said_once_and_its_own_return_is_not(caplog):
-    kept = base_engine().snapshot()
-    base_engine().restore(kept)
-    assert not caplog.text
-    other = Serial(CPU)
-    for _ in range(2):
-        other.restore(kept)
-    [incident] = other.incidents
-    assert "goes on with engine serial" in incident
-    assert "up to here it was engine together" in incident
-    assert caplog.text.count("goes on with") == 1
-
-
 def test_a_fresh_engine_knows_nothing_of_a_federation():
     used = base_engine()
     used.max_concurrent, used.storage = 3, Noted()

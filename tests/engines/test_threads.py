@@ -8,6 +8,7 @@ from torch import nn
 
 import potluck
 from potluck.core.requests import Fit, Predict
+from potluck.engines.base import suiting
 from potluck.engines.threads import SMALL_STEP, Threads
 from tests.tables import agree, made_data, mlp, participants
 
@@ -30,7 +31,7 @@ def job(model, samples: int, batch_size: int, request=None):
 
 
 def threads_inside(jobs):
-    with Threads().suiting(jobs, CPU):
+    with suiting(Threads(), jobs, CPU):
         return torch.get_num_threads()
 
 
@@ -75,7 +76,7 @@ def test_an_estimator_is_left_alone():
 
 
 def test_a_failure_gives_the_threads_back():
-    with pytest.raises(RuntimeError), Threads().suiting([job(linear(), 20, 4)], CPU):
+    with pytest.raises(RuntimeError), suiting(Threads(), [job(linear(), 20, 4)], CPU):
         raise RuntimeError
     assert torch.get_num_threads() == 2
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import potluck
+from potluck.core.party import Arrival
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
-from potluck.engines.base import Arrival
 from potluck.engines.serial import Serial
 from potluck.federation.federation import Federation
 from potluck.federation.round import undeclared

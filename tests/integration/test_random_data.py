@@ -84,7 +84,7 @@ def test_every_engine_draws_the_same(plan, data, way, monkeypatch):
     alone, others = jobs(plan, data), jobs(plan, data)
     Serial(CPU).answer(alone)
     with monkeypatch.context() as patch:
-        patch.setattr("potluck.engines.batched.engine.timed_alone", None)
+        patch.setattr("potluck.engines.base.timed_alone", None)
         WAYS[way](others)
     for one, other in zip(alone, others, strict=True):
         torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-9, atol=1e-9)

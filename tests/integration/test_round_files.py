@@ -28,7 +28,7 @@ VALUES = {
 }
 """Plain values of the core: what a schema is to a payload, columns are to a history."""
 
-AT_MOST = 18
+AT_MOST = 15
 
 
 def files_of_a_round(engine):

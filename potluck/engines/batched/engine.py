@@ -25,7 +25,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Job
-from potluck.engines.base import Engine, Timed
+from potluck.engines.base import Engine, Timed, suiting
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
 from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, networks, stack_weights
@@ -196,7 +196,7 @@ class Batched(Engine):
             return [[self._alone(job) for job in stack.jobs] for stack in stacks]
         began = time.perf_counter()
         try:
-            with self._threads.suiting([job for stack in stacks for job in stack.jobs], self.device):
+            with suiting(self._threads, [job for stack in stacks for job in stack.jobs], self.device):
                 found = self._train(stacks) if stacks[0].writes else [self._read(stacks[0])]
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):

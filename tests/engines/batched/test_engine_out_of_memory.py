@@ -50,7 +50,7 @@ def test_memory_that_does_not_suffice_for_one_is_an_error(monkeypatch):
     assert "does not fit" in raised.value.__notes__[0]
 
 
-@pytest.mark.parametrize("at", ["ModelView", "advance"])
+@pytest.mark.parametrize("at", ["view_of", "advance"])
 def test_a_step_that_was_broken_off_leaves_nothing_in_the_way(monkeypatch, at):
     """Neither in the frames of the error nor in circles, as a network may make them: Python looks for these later."""
     begin, live = Training.__init__, []

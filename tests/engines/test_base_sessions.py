@@ -7,7 +7,7 @@ import torch
 
 from potluck import Exchange, Fit, Method, Participant, Payload, Plan, Predict, Samples
 from potluck.core.randomness import derive
-from potluck.engines.session import AnsweringSession, Done, Session, own_model
+from potluck.engines.base import AnsweringSession, Done, Session, own_model
 
 CPU = torch.device("cpu")
 X = torch.eye(2)
