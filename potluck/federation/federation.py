@@ -152,7 +152,7 @@ class Federation:
         if shown is not None:
             admission.check_inputs("the public data", shown.inputs)
         admission.check_fit(self.method, shown)
-        if SERVER in admission.participants and (self.method.reports or self.method.server_reports):
+        if SERVER in admission.participants and (self.method.reported() or self.method.server_reports):
             raise SettingsError(
                 f"A participant is named {SERVER!r}, which rows of the server's models say; choose another name."
             )

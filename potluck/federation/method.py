@@ -181,6 +181,10 @@ class Method(Settings):
         """What it needs with the settings it has; ``needs`` where settings make no difference."""
         return self.needs
 
+    def reported(self) -> tuple[str, ...]:
+        """Which further models it reports with the settings it has; ``reports`` where settings make no difference."""
+        return self.reports
+
     @property
     def prepares(self) -> bool:
         """Whether it has a ``prepare`` of its own."""
@@ -244,7 +248,7 @@ class Method(Settings):
     def answering(self) -> dict[str, Answering]:
         """The ways in which a participant answers: its own, and with each model that is reported."""
         own = own_model if type(self).predict is Method.predict else self.predict
-        return {OWN: own, **{model: partial(self.predict_with, model) for model in self.reports}}
+        return {OWN: own, **{model: partial(self.predict_with, model) for model in self.reported()}}
 
     def server_answering(self) -> dict[str, Answering]:
         """The ways in which the server answers."""

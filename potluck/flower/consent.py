@@ -114,7 +114,8 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
     """What a participant's owner agrees to."""
     settings = ", ".join(f"{name}={value!r}" for name, value in invitation.settings.items())
     sent = method.described_exchanges()
-    measured = "your model" + "".join(f" and of its {name} model" for name in method.reports)
+    asked = method.model_construct(**invitation.settings)  # nothing that settings name is imported before consent
+    measured = "your model" + "".join(f" and of its {name} model" for name in asked.reported())
     lines = [
         f"The server asks you to take part in {method.__name__} ({settings}), {invitation.rounds} rounds.",
         "",

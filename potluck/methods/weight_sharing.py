@@ -16,6 +16,7 @@ from torch import Tensor
 
 from potluck.core.architecture import Layout, difference, layout_of
 from potluck.core.errors import RequirementsError
+from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
 from potluck.core.schema import Schema, TensorSpec
@@ -48,17 +49,19 @@ class WeightSharing(Method):
         weighting: "samples", so that a model counts by its number of samples, or "uniform", so that all count the same;
             a participant's ``weight`` multiplies it.
         batchnorm: "average" (the default): normalisation layers are averaged like the rest; "local": they stay with
-            their participant.
+            their participant; "local statistics": their weights and biases are averaged, their running statistics stay.
 
     A subclass may set:
+        shares: which of a participant's models is shared; by default "own", the one that it brought.
         tells_buffers: whether participants also tell which entries no optimizer changes, such as running statistics;
             the server then knows its ``parameters``. By default False.
     """
 
     aggregation: Literal["whole", "layerwise", "same-architecture"]
     weighting: Literal["samples", "uniform"]
-    batchnorm: Literal["average", "local"] = "average"
+    batchnorm: Literal["average", "local", "local statistics"] = "average"
 
+    shares: ClassVar[str] = OWN
     tells_buffers: ClassVar[bool] = False
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
@@ -72,17 +75,29 @@ class WeightSharing(Method):
         shared = layout_of(self.shared(me))
         facts: dict[str, Any] = {"samples": len(me.data), "layout": shared}
         if self.tells_buffers:
-            facts["buffers"] = sorted(set(shared) - me.network.trained_entries())
+            facts["buffers"] = sorted(set(shared) - self.network(me).trained_entries())
         send = (yield Exchange("greet", Payload(facts=facts))).facts["send"]
         # No variable holds anything large while others are waited for: it would stay in memory for all of them.
         self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
         me.state["round"] = 0
         return None
 
+    def network(self, me: Participant) -> Any:
+        """The network that a participant shares."""
+        return me.network if self.shares == OWN else me.models[self.shares]
+
+    def kept(self, me: Participant) -> set[str]:
+        """The entries of that network that stay with the participant."""
+        if self.batchnorm == "average":
+            return set()
+        network = self.network(me)
+        norms: set[str] = network.norm_entries()
+        return norms if self.batchnorm == "local" else norms - {name for name, _ in network.model.named_parameters()}
+
     def shared(self, me: Participant) -> dict[str, Tensor]:
-        """What a participant shares of its state."""
-        kept = me.network.norm_entries() if self.batchnorm == "local" else set()
-        return {name: entry for name, entry in me.weights().items() if name not in kept}
+        """What a participant shares of that network's state."""
+        kept = self.kept(me)
+        return {name: entry for name, entry in self.network(me).weights().items() if name not in kept}
 
     def catch_up(self, me: Participant) -> Generator[Request, Any, Payload | None]:
         """A participant that sat out, or was refused, fetches the current weights."""
@@ -94,7 +109,7 @@ class WeightSharing(Method):
 
     def take(self, me: Participant, reply: Payload) -> None:
         """Loads the weights in a reply."""
-        me.load(reply.tensors)
+        self.network(me).load(reply.tensors)
 
     def key(self, layout: Layout, name: str) -> str:
         """Entries of one key are averaged."""
@@ -167,6 +182,10 @@ class WeightSharing(Method):
             raise RequirementsError(f"{refused[0]} was to send the weights to start from, but they were refused.")
         return LazyReplies(senders, lambda sender: Payload(self.entries(server, sender)))
 
+    def step(self, server: Server, means: dict[str, Tensor]) -> None:
+        """From the old values to the new ones, when all are merged: by default to the means."""
+        server.state["global"] = means
+
     @exchange(lambda self, server, sender: Schema())
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the current weights to those that sat out."""
@@ -211,8 +230,8 @@ class Merge:
         return {key: mean.result(old[key]) for key, mean in self._means.items()}
 
     def finish(self) -> None:
-        """Replaces the old values by the means; what nobody sent stays."""
-        self._server.state["global"] = self.means()
+        """Replaces the old values by the means, or as the method steps from one to the other."""
+        self._method.step(self._server, self.means())
 
 
 def digest_of(layout: Any) -> str:

@@ -65,6 +65,7 @@ ROWS = {
     "FD": Row(FD(), mixed, PUBLIC[0]),
     "FedAvg": Row(FedAvg(), alike, federation={"participation": 0.75}),
     "FedAvg layerwise": Row(FedAvg(aggregation="layerwise", batchnorm="local"), mixed),
+    "FedAvg personalised": Row(FedAvg(fine_tune=1, batchnorm="local statistics"), alike),
     "FedIN": Row(FedIN(pairs=6), deep),
     "Local": Row(Local(), mixed),
     "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),

@@ -139,6 +139,7 @@ def test_the_folder_holds_what_was_run(tmp_path):
         "aggregation": "whole",
         "weighting": "samples",
         "batchnorm": "average",
+        "fine_tune": 0,
     }
     assert settings["seed"] == 5
     assert settings["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]

@@ -9,6 +9,7 @@ import potluck
 from potluck.core.architecture import layout_of
 from potluck.core.payload import Payload
 from potluck.methods import FedAvg
+from tests.methods.plain import begun, data_of, descended, same
 from tests.tables import PLAN, agree, cnn, made_data, mlp, participants
 
 
@@ -172,3 +173,31 @@ def test_entries_are_averaged_by_name_in_whatever_order_they_are_registered(aggr
         assert ours.keys() == theirs.keys()
         for name, entry in theirs.items():
             torch.testing.assert_close(ours[name], entry, rtol=1e-12, atol=1e-12)
+
+
+def test_fine_tuned_copies_answer_and_the_global_model_is_reported():
+    """The global model is plain FedAvg's; each copy is what plain training makes of it."""
+    test = made_data(20, 9)
+    federation, _ = begun(FedAvg(fine_tune=3), [cnn(i) for i in range(3)], test=test)
+    others, _ = begun(FedAvg(), [cnn(i) for i in range(3)], test=test)
+    federation.run(2)
+    others.run(2)
+    rows, plain = federation.history.rows(), others.history.rows()
+    assert [r["loss"] for r in rows if "model" in r] == [r["loss"] for r in plain]
+    assert [r["loss"] for r in rows if "model" not in r] != [r["loss"] for r in plain]
+    for person, other in zip(federation.participants.values(), others.participants.values(), strict=True):
+        same(person.weights(), other.weights(), 0)
+        same(person.models["tuned"].weights(), descended(person.model, data_of(person), steps=3).state_dict())
+
+
+def test_running_statistics_alone_may_stay_at_home():
+    people, federation = start(FedAvg(batchnorm="local statistics"))
+    federation.run(1)
+    one, other = state(people[0]), state(people[1])
+    torch.testing.assert_close(one["1.weight"], other["1.weight"], rtol=0, atol=0)
+    assert not torch.equal(one["1.running_mean"], other["1.running_mean"])
+    assert [name for name in one if name not in federation.server.state["layouts"]["p0"]] == [
+        "1.running_mean",
+        "1.running_var",
+        "1.num_batches_tracked",
+    ]

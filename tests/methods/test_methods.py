@@ -25,7 +25,7 @@ DEFAULTS = {
         "frozen_norms": True,
     },
     "FD": {"temperature": 5.0, "first_epochs": None, "epochs": None, "distill_lr": None},
-    "FedAvg": {"aggregation": "whole", "weighting": "samples", "batchnorm": "average"},
+    "FedAvg": {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0},
     "FedIN": {
         "aggregation": "layerwise",
         "weighting": "uniform",
@@ -87,6 +87,7 @@ LIMITS = [
     ("FD", "first_epochs", [0], [-1]),
     ("FD", "epochs", [0], [-1]),
     ("FD", "distill_lr", [0.5], [0]),
+    ("FedAvg", "fine_tune", [0, 2], [-1]),
     ("FedIN", "proximal", [0], [-0.1]),
     ("FedIN", "noise", [0], [-0.1]),
     ("FedIN", "pairs", [1], [0]),
