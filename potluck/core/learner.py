@@ -23,6 +23,11 @@ class Learner(ABC):
     """Whether it can be read before it was ever trained."""
     model: Any
 
+    @property
+    def takes_weights(self) -> bool:
+        """Whether weights of samples make a difference when it learns labels."""
+        return True
+
     @abstractmethod
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
         """Raises ModelError unless the model takes these inputs and puts out that many classes."""

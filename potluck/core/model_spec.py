@@ -19,6 +19,8 @@ OWN = "own"
 class ModelSpec:
     """One network that a method declares: how it is built, and how it trains.
 
+    Beside a participant's own network it computes in the precision of that one, so that both read the same batch.
+
     Args:
         builder: what makes it: a callable, or its name as ``"package.module:callable"`` or in ``potluck.models``. It is
             called with ``input_shape`` and ``classes`` where it takes them, under the federation's seed.

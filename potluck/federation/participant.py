@@ -270,12 +270,15 @@ class Participant:
             return method.prepare(self, model)
 
     def _equip(self, specs: dict[str, ModelSpec]) -> None:
-        """Builds the models that the method declares."""
+        """Builds the models that the method declares, in the precision of its own."""
         self.specs = specs
         for name, spec in specs.items():
             source = "declared models" if spec.same_start else self.name
             seed = derive(self.seed, source, name, "initial weights")
-            self.held[_field(name)] = built(spec, name, self.name, seed, shapes(self.data.kinds), len(self.labels))
+            network = built(spec, name, self.name, seed, shapes(self.data.kinds), len(self.labels))
+            if isinstance(self.learner, Network):  # so that both read the same batch
+                network.model.to(self.learner.dtype)
+            self.held[_field(name)] = network
 
     def _forget_models(self) -> None:
         """Nothing is left of the models of a federation before, nor of what was found out about them."""

@@ -29,6 +29,10 @@ class Estimator(Learner):
         self.labels = labels
         self._types: list[str] = []
 
+    @property
+    def takes_weights(self) -> bool:
+        return bool(has_fit_parameter(self.model, "sample_weight"))
+
     def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
         """An estimator finds its classes when it is fitted: nothing can be wrong before."""
 
@@ -40,7 +44,7 @@ class Estimator(Learner):
         rows = torch.arange(len(samples))
         x = samples.x if samples.reader is None else samples.read(rows, derive(job.seed, "items", 0))
         weights: dict[str, Any] = {}
-        if "weight" in samples.columns and has_fit_parameter(self.model, "sample_weight"):
+        if "weight" in samples.columns and self.takes_weights:
             weights = {"sample_weight": samples.columns["weight"].double().numpy()}
         with _seeded(self.model, derive(job.seed, "estimator") % 2**32):
             try:

@@ -7,13 +7,41 @@ from potluck.methods.cofed import CoFED
 from potluck.methods.draftfed import DraftFed
 from potluck.methods.fd import FD
 from potluck.methods.fedavg import FedAvg
+from potluck.methods.feddistill import FedDistill
 from potluck.methods.fedin import FedIN
+from potluck.methods.fedmd import FedMD
+from potluck.methods.fml import FML
 from potluck.methods.local import Local
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
 
-METHODS = Registry(
-    "methods", {method.__name__: method for method in (CoFED, DraftFed, FD, FedAvg, FedIN, Local, MHAT, PerHeFed)}
+_ALL = (
+    CoFED,
+    DraftFed,
+    FD,
+    FedAvg,
+    FedDistill,
+    FedIN,
+    FedMD,
+    FML,
+    Local,
+    MHAT,
+    PerHeFed,
 )
 
-__all__ = ["FD", "METHODS", "MHAT", "CoFED", "DraftFed", "FedAvg", "FedIN", "Local", "PerHeFed"]
+METHODS = Registry("methods", {method.__name__: method for method in _ALL})
+
+__all__ = [
+    "FD",
+    "FML",
+    "METHODS",
+    "MHAT",
+    "CoFED",
+    "DraftFed",
+    "FedAvg",
+    "FedDistill",
+    "FedIN",
+    "FedMD",
+    "Local",
+    "PerHeFed",
+]

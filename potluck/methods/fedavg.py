@@ -22,7 +22,32 @@ GLOBAL, TUNED = "global", "tuned"
 """The global model, among the models that are reported, and the fine-tuned one, among a participant's."""
 
 
-class FedAvg(WeightSharing):
+class Averaging(WeightSharing):
+    """A round of training, and the mean of what all have trained."""
+
+    def round(self, me: Participant) -> Steps:
+        yield from self.catch_up(me)
+        yield self.training(me)
+        self.take(me, (yield Exchange("weights", Payload(self.shared(me)))))
+        me.state["round"] = me.round
+        return None
+
+    def training(self, me: Participant) -> Fit:
+        """The local training: what most methods derived from FedAvg change."""
+        return Fit()
+
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
+    def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """w ← Σ (n_k / n) w_k, over those who took part."""
+        merge, senders = Merge(self, server), []
+        for sender, payload in answers:
+            merge.add(sender, payload.tensors)
+            senders.append(sender)
+        merge.finish()
+        return self.replies(server, senders)
+
+
+class FedAvg(Averaging):
     """Algorithm 1: every participant trains the global model on its own data; the server takes the mean.
 
     Optimizers start anew each round. A participant that sat out fetches the global model first.
@@ -56,31 +81,14 @@ class FedAvg(WeightSharing):
         return {TUNED: ModelSpec(lambda: copy.deepcopy(me.model))} if self.fine_tune else {}
 
     def round(self, me: Participant) -> Steps:
-        yield from self.catch_up(me)
-        yield self.training(me)
-        self.take(me, (yield Exchange("weights", Payload(self.shared(me)))))
-        me.state["round"] = me.round
+        yield from super().round(me)
         if self.fine_tune:
             me.models[TUNED].load(me.weights())
             yield Fit(model=TUNED, plan=me.plan.replace(epochs=self.fine_tune))
         return None
-
-    def training(self, me: Participant) -> Fit:
-        """The local training: what most methods derived from FedAvg change."""
-        return Fit()
 
     def predict(self, me: Participant, inputs: Samples) -> Answer:
         return (yield Predict(inputs, model=TUNED if self.fine_tune else None))
 
     def predict_with(self, model: str, party: Participant | Server, inputs: Samples) -> Answer:
         return (yield Predict(inputs)) if model == GLOBAL else (yield from super().predict_with(model, party, inputs))
-
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
-    def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """w ← Σ (n_k / n) w_k, over those who took part."""
-        merge, senders = Merge(self, server), []
-        for sender, payload in answers:
-            merge.add(sender, payload.tensors)
-            senders.append(sender)
-        merge.finish()
-        return self.replies(server, senders)

@@ -16,7 +16,7 @@ from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import SharedData
 from potluck.learners.network import Network
-from tests.tables import made_data, mlp
+from tests.tables import made_data, mlp, participants
 
 X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
 Y = ["dog", "cat", "dog", "cat"]
@@ -374,3 +374,10 @@ def test_a_network_of_one_layer_has_a_head_and_no_body():
     assert clinic(nn.Sequential(identity())).head == ("0",)
     with pytest.raises(ModelError, match="clinic: Sequential has no parameters beside its head, 0"):
         _ = clinic(nn.Sequential(identity())).body
+
+
+def test_declared_networks_have_the_precision_of_ones_own():
+    """Both read the same batch."""
+    people = participants([mlp(0), mlp(1, dtype=torch.float32)])
+    potluck.Federation(people, potluck.methods.FML(), engine="serial")
+    assert [person.models["common"].dtype for person in people] == [torch.float64, torch.float32]

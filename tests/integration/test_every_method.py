@@ -17,7 +17,7 @@ from torch import nn
 import potluck
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
-from potluck.methods import FD, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedIN, Local, PerHeFed
+from potluck.methods import FD, FML, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedDistill, FedIN, FedMD, Local, PerHeFed
 from tests.flower.fakes import FakeGrid, client_of, served, shared
 from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
 
@@ -66,6 +66,9 @@ ROWS = {
     "FedAvg": Row(FedAvg(), alike, federation={"participation": 0.75}),
     "FedAvg layerwise": Row(FedAvg(aggregation="layerwise", batchnorm="local"), mixed),
     "FedAvg personalised": Row(FedAvg(fine_tune=1, batchnorm="local statistics"), alike),
+    "FML": Row(FML(), mixed),
+    "FedDistill": Row(FedDistill(), mixed),
+    "FedMD": Row(FedMD(subset=20), mixed, PUBLIC),
     "FedIN": Row(FedIN(pairs=6), deep),
     "Local": Row(Local(), mixed),
     "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),

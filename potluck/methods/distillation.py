@@ -1,0 +1,68 @@
+"""Learning from what others answer: losses between two answers, and soft labels for what learns labels alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from potluck.core.labels import UNLABELLED
+from potluck.core.requests import Fit, Predict, Request
+from potluck.core.samples import Samples
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers
+
+LEAST = 1e-6
+"""The least probability that an estimator's answer counts as, so that it has a logarithm."""
+
+
+def kl(target: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """KL(softmax(target/T) ‖ softmax(logits/T)), a number for each sample; the target is fixed."""
+    fixed = (target.detach() / temperature).log_softmax(dim=-1)
+    learning = (logits / temperature).log_softmax(dim=-1)
+    return F.kl_div(learning, fixed, reduction="none", log_target=True).sum(dim=-1)
+
+
+def answers_of(me: Participant, on: Samples) -> Generator[Request, Any, Tensor]:
+    """A participant's logits; those of an estimator are the logarithms of its probabilities."""
+    if me.learner.shows_layers:
+        logits: Tensor = yield Predict(on, logits=True)
+        return logits
+    probabilities: Tensor = yield Predict(on)
+    return probabilities.clamp(min=LEAST).log()
+
+
+def fit_labels(me: Participant, *sets: Samples) -> Fit:
+    """A fit of an estimator to labels, given in the column ``y``, or softly in the column ``soft``.
+
+    A soft label becomes one copy of its sample for each label, weighted by the label's share: to a learner of weighted
+    samples this is the same as cross-entropy to the soft label. One that knows no weights gets the likeliest label.
+    """
+    return Fit(on=Samples.concat([hardened(one, me.learner.takes_weights) for one in sets]))
+
+
+def hardened(samples: Samples, weighted: bool) -> Samples:
+    """Soft labels (column ``soft``) as labels: weighted copies, or the likeliest. Who has no label is left out."""
+    if "soft" not in samples.columns:
+        return samples.take((samples.y != UNLABELLED).nonzero().squeeze(1))
+    soft = samples.columns["soft"]
+    if not weighted:
+        return samples.inputs().with_targets(y=soft.argmax(dim=1))
+    rows, labels = soft.nonzero(as_tuple=True)
+    return samples.inputs().take(rows).with_targets(y=labels, weight=soft[rows, labels].float())
+
+
+def mean_answer(answers: Answers, name: str) -> Tensor:
+    """The uniform mean of everybody's tensor of that name, in float64."""
+    count, total = 0, torch.zeros((), dtype=torch.float64)
+    for _, payload in answers:
+        count, total = count + 1, total + payload[name]
+    return total / count
+
+
+def as_probabilities(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """softmax(z/T) as it travels."""
+    return torch.softmax(logits / temperature, dim=-1).float()

@@ -1,0 +1,88 @@
+"""FedDistill (Jeong et al., 2018): the mean answers to each class are everybody's soft labels of that class.
+
+Not to be mixed up with ``FD`` here, which exchanges answers on public data; HtFLlib calls this one FD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from potluck.core.inputs import Batch
+from potluck.core.model_view import ModelView
+from potluck.core.objectives import Context
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange, Fit
+from potluck.federation.method import Needs, Replies, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.distillation import answers_of, as_probabilities, fit_labels
+from potluck.methods.label_sharing import LabelSharing
+from potluck.methods.own_loss import own_loss
+from potluck.methods.prototypes import class_means_payload, class_means_schema, mean_over_holders
+
+
+def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """CE(z, y) + γ·CE(z, softmax(G_y)); where nobody told G_y, ``soft`` is zero and adds nothing."""
+    logits = model(batch["x"])
+    soft: Tensor = -(batch["soft"].to(logits.dtype) * F.log_softmax(logits, dim=-1)).sum(dim=-1)
+    gamma: float = context["gamma"]
+    return own_loss(logits, batch, context) + gamma * soft.mean()
+
+
+class FedDistill(LabelSharing):
+    """Algorithm 1: train on labels and on the others' mean answers to them; send one's mean logits of each class.
+
+    The paper averages the logits met while training; here those of the trained model are averaged, in evaluation mode,
+    so that neither the number of epochs nor Dropout shows in what is sent. HtFLlib passes raw logits as target, and
+    one's own where G is missing: that is not copied.
+
+    An estimator takes the logarithms of its probabilities for logits, and learns the label and γ times the soft label
+    as weighted copies of a sample: that is ours, since the paper has networks alone. One that knows no sample weights
+    learns its labels alone, and takes part by what it sends.
+
+    Args:
+        gamma: γ, the weight of the soft labels; by default 1.
+        own: whether the mean for a participant has its own answers in it: "exclude" (the default, the paper's
+            equations) or "include" (HtFLlib).
+    """
+
+    needs = Needs(one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {
+        **LabelSharing.sends,
+        "answers": "for each class its model's mean logits of its own samples of the class, and which classes it has",
+    }
+
+    gamma: float = Field(1.0, ge=0)
+    own: Literal["exclude", "include"] = "exclude"
+
+    def round(self, me: Participant) -> Steps:
+        classes = len(me.labels)
+        table = me.state.get("soft", torch.zeros(classes, classes))  # a row for each class: softmax(G), or zeros
+        soft = table[me.data.y]
+        if me.learner.shows_layers:
+            yield Fit(distilled_loss, on=me.data.with_targets(soft=soft), context={"gamma": self.gamma})
+        else:
+            yield fit_labels(me, me.data.with_targets(soft=F.one_hot(me.data.y, classes) + self.gamma * soft))
+        logits = yield from answers_of(me, me.data)
+        reply = yield Exchange("answers", class_means_payload(logits, me.data.y, classes))
+        me.state["soft"] = as_probabilities(reply["means"]) * reply["counts"].clamp(max=1)[:, None]
+        return None
+
+    @exchange(lambda self, server, sender: class_means_schema(*[len(server.state["labels"])] * 2))
+    def answers(self, server: Server, answers: Answers) -> Replies:
+        """G: for each class the mean over those who have it, without the receiver's own (equation of section 2)."""
+        told = dict(answers)
+
+        def reply(receiver: str) -> Payload:
+            heard = [payload for sender, payload in told.items() if self.own == "include" or sender != receiver]
+            means, counts = mean_over_holders(heard or [zeros])
+            return Payload({"means": means.float(), "counts": counts})
+
+        zeros = Payload({name: torch.zeros_like(tensor) for name, tensor in next(iter(told.values())).tensors.items()})
+        return {receiver: reply(receiver) for receiver in told}

@@ -1,0 +1,33 @@
+"""Joining of methods whose participants send a row or a column for each label: all must have the same labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from potluck.core.labels import one_space
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange
+from potluck.core.schema import Schema
+from potluck.federation.method import Method, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+
+
+class LabelSharing(Method):
+    """Everybody sends its label space once; the server stores it in ``server.state["labels"]``."""
+
+    late_joining: ClassVar[bool] = True
+    sends: ClassVar[Mapping[str, str]] = {"labels": "its label space, once"}
+
+    def join(self, me: Participant) -> Steps:
+        yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
+        return None
+
+    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
+    def labels(self, server: Server, answers: Answers) -> Payload:
+        """Makes sure that all have the same label space, so that rows and columns agree."""
+        told = {sender: payload.facts["labels"] for sender, payload in answers}
+        known: dict[str, Any] = {"the federation": server.state["labels"]} if "labels" in server.state else {}
+        server.state["labels"] = one_space({**told, **known})
+        return Payload()
