@@ -12,7 +12,18 @@ import potluck
 PACKAGE = Path(potluck.__file__).parent
 VALUES = {
     f"core/{name}.py"
-    for name in ("payload", "schema", "samples", "inputs", "plan", "randomness", "history", "tasks", "model_view")
+    for name in (
+        "payload",
+        "schema",
+        "exchange_order",
+        "samples",
+        "inputs",
+        "plan",
+        "randomness",
+        "history",
+        "tasks",
+        "model_view",
+    )
 }
 """Plain values of the core, which a reader knows already."""
 

@@ -30,6 +30,10 @@ class RequirementsError(PotluckError, ValueError):
     """A method that does not fit this federation, with every reason why."""
 
 
+class MergeError(PotluckError, ValueError):
+    """What a server's half made of its answers must not be sent to anybody."""
+
+
 MANY = 60
 """How many names an error message lists at most."""
 

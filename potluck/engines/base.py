@@ -222,6 +222,11 @@ class Engine(EngineRecord, ABC):
         """Ends a participant's half early, as when its answer was refused."""
         self._sessions.pop(name).close()
 
+    def give_up(self, names: Iterable[str]) -> None:
+        """Ends the halves of all these: there is nothing that they could go on with."""
+        for name in names:
+            self.dismiss(name)
+
     def serve(self, server: Party, half: Generator[Request, Any, Any], exchange: str) -> Any:
         """Carries out a server's half that asks for work of its own, and returns its replies."""
         session, answer = Session(server, half, f"serve {exchange}", keep_optimizer=False), None

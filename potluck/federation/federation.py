@@ -12,6 +12,7 @@ from typing import Any
 
 from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError, nearest
+from potluck.core.exchange_order import Phase
 from potluck.core.history import IDLE, SERVER, History, Row
 from potluck.core.inputs import shapes
 from potluck.core.labels import union
@@ -29,7 +30,7 @@ from potluck.federation.fingerprint import check_resumable, fingerprint, setting
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
-from potluck.federation.round import ExchangeLoop, ParticipantTally, Phase
+from potluck.federation.round import ExchangeLoop, ParticipantTally
 from potluck.federation.server import Server
 from potluck.federation.storage import DiskStorage
 from potluck.runs.checkpoint import Fingerprint

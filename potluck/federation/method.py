@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from potluck.core.architecture import Layout, difference
 from potluck.core.errors import ModelError, SettingsError, nearest
+from potluck.core.exchange_order import ExchangeTurn, Phase
 from potluck.core.model_spec import OWN, Declared
 from potluck.core.payload import Payload
 from potluck.core.requests import Predict, Request, Work
@@ -36,16 +37,27 @@ Contract = Callable[[Any, Server, str], Schema]
 ServerFunction = TypeVar("ServerFunction", bound=Callable[..., Replies | ServerSteps])
 
 
-def exchange(contract: Contract) -> Callable[[ServerFunction], ServerFunction]:
-    """Marks the server's half of one exchange and says what answers must look like.
+def exchange(
+    contract: Contract, *, phase: Phase | None = None, optional: bool = False, repeats: bool = False
+) -> Callable[[ServerFunction], ServerFunction]:
+    """Marks the server's half of one exchange, and says when it is due and what answers must look like.
+
+    A participant comes to the exchanges of a phase in the order in which the method defines them, to each once. An
+    answer that is not due is refused with its sender's name, as is one that does not fit its contract.
 
     Args:
         contract: (method, server, sender) → the Schema that this sender's answer is checked against before the marked
-            function gets it. An answer that does not fit is refused with its sender's name.
+            function gets it.
+        phase: "join" for an exchange of joining, "round" for one of rounds. By default it is due as the exchange that
+            it overrides, or once in a round if it overrides none.
+        optional: whether a participant may pass it by; by default False.
+        repeats: whether it may come more than once in a phase, and those after it with it; by default False.
     """
 
     def mark(function: ServerFunction) -> ServerFunction:
         function.contract = contract  # type: ignore[attr-defined]
+        said = phase is not None or optional or repeats
+        function.turn = ExchangeTurn(phase or "round", optional, repeats) if said else None  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -259,6 +271,17 @@ class Method(Settings):
         """The names of the exchanges the server answers, in the order the method defines them."""
         marked = [n for kind in reversed(cls.__mro__) for n, half in vars(kind).items() if hasattr(half, "contract")]
         return [name for name in dict.fromkeys(marked) if hasattr(getattr(cls, name), "contract")]
+
+    @classmethod
+    def turns(cls) -> dict[str, ExchangeTurn]:
+        """When each exchange is due, in the order of the exchanges."""
+        return {name: cls._turn(name) for name in cls.exchanges()}
+
+    @classmethod
+    def _turn(cls, name: str) -> ExchangeTurn:
+        """When an exchange is due: as the newest of those who define it says."""
+        said = (getattr(vars(kind).get(name), "turn", None) for kind in cls.__mro__)
+        return next((turn for turn in said if turn is not None), ExchangeTurn())
 
     @classmethod
     def described_exchanges(cls) -> dict[str, str]:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from inspect import isgeneratorfunction
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from potluck.channel.channel import Channel
-from potluck.core.errors import PayloadError
+from potluck.core.errors import MergeError, PayloadError, PotluckError
+from potluck.core.exchange_order import ExchangeOrder, Phase
 from potluck.core.party import Arrival
 from potluck.core.payload import LazyReplies, Payload
 from potluck.core.schema import Schema
 from potluck.engines.base import Engine
 from potluck.federation.clock import PhaseClock, VirtualClock
 from potluck.federation.method import Method
-from potluck.federation.participant import Participant
+from potluck.federation.participant import Participant, State
 from potluck.federation.server import Answers, Server
 
 log = logging.getLogger(__name__)
-
-Phase = Literal["join", "round"]
 
 
 @dataclass(slots=True)
@@ -77,11 +78,15 @@ class ExchangeLoop:
         self._halves = {
             name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
         }
+        self._turns = method.turns()
         self._parties: dict[str, Participant] = {}
         self._tallies: dict[str, ParticipantTally] = {}
         self._waiting: dict[str, list[Arrival]] = {}
         self._clock: PhaseClock | None = None
         self._leaving: Collection[str] = ()
+        self._orders: dict[str, ExchangeOrder] = {}
+        self._passing: Exception | None = None
+        """An error that is none of the server's half's, on its way through it."""
 
     def play(
         self, phase: Phase, parties: Sequence[Participant], keep_optimizer: bool, leaving: Collection[str] = ()
@@ -94,6 +99,7 @@ class ExchangeLoop:
         self._tallies, self._waiting = {name: ParticipantTally() for name in self._parties}, {}
         self._clock = None if self._devices is None else PhaseClock(self._devices, self._parties)
         self._leaving = leaving
+        self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
         arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
         while True:
             if (first := next(arrivals, None)) is not None:
@@ -105,14 +111,14 @@ class ExchangeLoop:
                 return self._tallies
 
     def _at_exchanges(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
-        """The arrivals at an exchange of the method. Those at the end of their half are tallied."""
+        """The arrivals at an exchange that is due. Those at the end of their half are tallied."""
         for arrival in arrivals:
             if self._clock is not None:
                 self._clock.worked(arrival.sender, arrival.steps)
             if arrival.exchange is None:
                 self._end(arrival)
-            elif arrival.exchange.name not in self._halves:
-                self._unknown(arrival.sender, arrival.exchange.name)
+            elif (wrong := self._orders[arrival.sender].come_to(arrival.exchange.name)) is not None:
+                self._out_of_turn(arrival, wrong)
             else:
                 yield arrival
 
@@ -120,11 +126,14 @@ class ExchangeLoop:
         """Tallies a participant whose half has ended. Undeclared notes from another machine are refused."""
         tally, is_local = self._tallies[arrival.sender], self._parties[arrival.sender].is_local
         wrong = None if is_local else undeclared(arrival.notes, self._method.notes)
+        missing = None if arrival.failed else self._orders[arrival.sender].end()
         tally.seconds, tally.simulated_seconds = arrival.seconds, self._simulated(arrival.sender)
         tally.bytes_down += arrival.received
         tally.absent = arrival.failed is not None
         tally.refused = tally.refused or arrival.failed
-        if wrong is None:
+        if missing is not None:
+            self._out_of_turn(arrival, missing)
+        elif wrong is None:
             tally.notes = arrival.notes
         else:
             self._refuse(arrival.sender, wrong)
@@ -133,19 +142,75 @@ class ExchangeLoop:
         """Answers an exchange for all who arrive at it, and resumes them; returns their next arrivals."""
         senders: list[str] = []
         lost: list[str] = []
-        answers = self._answers(name, arrivals, senders, lost)
+        answers = self._watched(self._answers(name, arrivals, senders, lost))
         first = next(answers, None)
         if first is None:
             return iter(())
-        with self._engine.timing("merge"):
-            replies = self._halves[name].serve(self._server, chain([first], answers))
-            if isinstance(replies, Generator):
-                replies = self._engine.serve(self._server, replies, name)
+        before = self._state_before(name)
+        try:
+            with self._engine.timing("merge"):
+                replies = self._served(name, chain([first], answers))
             for _ in answers:
                 pass  # those whose answers the server did not take have arrived at the exchange all the same
             if self._clock is not None:
                 self._clock.reply(senders, bool(lost))
-        return self._at_exchanges(self._engine.resume(self._replies(name, replies, senders)))
+            self._refuse_chosen(senders)
+            resumed = self._engine.resume(self._replies(name, replies, senders))
+        except Exception as error:
+            if error is self._passing or not (isinstance(error, MergeError) or self._strangers(senders)):
+                raise
+            for _ in answers:
+                pass
+            self._give_up(name, senders, before, error)
+            return iter(())
+        return self._at_exchanges(resumed)
+
+    def _watched(self, answers: Answers) -> Answers:
+        """The answers; an error on the way to them is not the server half's own."""
+        try:
+            yield from answers
+        except Exception as error:
+            self._passing = error
+            raise
+
+    def _served(self, name: str, answers: Answers) -> Payload | Mapping[str, Payload]:
+        """The server's replies. Those that are there already are checked before any of them is sent."""
+        replies = self._halves[name].serve(self._server, answers)
+        if isinstance(replies, Generator):
+            replies = self._engine.serve(self._server, replies, name)
+        made: Payload | Mapping[str, Payload] = replies
+        found: dict[str, Payload] = {"": made} if isinstance(made, Payload) else {}
+        for reply in (made if isinstance(made, dict) else found).values():
+            check_merged(reply)
+        return made
+
+    def _state_before(self, name: str) -> State:
+        """What ``restore`` takes the server back to. What is stored of its models is made only where a half has any."""
+        if isgeneratorfunction(self._halves[name].serve):
+            snapshot = self._server.snapshot()
+            return {"state": containers(snapshot["state"], {}), "learners": deepcopy(snapshot["learners"])}
+        return {"state": containers(self._server.state, {})}
+
+    def _refuse_chosen(self, senders: list[str]) -> None:
+        """Ends the halves of those whom the server's half refused."""
+        refused, self._server.refused = self._server.refused, {}
+        for sender, reason in refused.items():
+            senders.remove(sender)
+            self._refuse(sender, reason)
+
+    def _strangers(self, names: Collection[str]) -> bool:
+        """Whether any of these is on another machine, whose answers must not end a run, whatever becomes of them."""
+        return any(not self._parties[name].is_local for name in names)
+
+    def _give_up(self, name: str, senders: Collection[str], before: Any, error: Exception) -> None:
+        """A merge that failed changes nobody: the server is as before it, and those who sent something end here."""
+        log.warning("Nothing was merged at %r in round %d", name, self._server.round, exc_info=error)
+        self._server.restore(before)
+        told = f": {error}" if isinstance(error, PotluckError) else f" ({type(error).__name__})"
+        for sender in senders:
+            self._tallies[sender].refused = f"{name}: nothing was merged, for anybody{told}"
+            self._tallies[sender].simulated_seconds = self._simulated(sender)
+        self._engine.give_up(senders)
 
     def _answers(
         self, name: str, arrivals: Iterator[Arrival], senders: list[str], lost: list[str]
@@ -183,6 +248,8 @@ class ExchangeLoop:
 
         def hand_out(sender: str) -> Payload:
             reply = replies if isinstance(replies, Payload) else replies[sender]
+            if not isinstance(replies, Payload | dict) and not self._parties[sender].is_local:
+                check_merged(reply)
             size = self._channel.size(reply)
             self._tallies[sender].bytes_down += size
             if self._clock is not None:
@@ -210,24 +277,58 @@ class ExchangeLoop:
         except PayloadError as error:
             self._refuse(sender, f"{name}: {error}")
             return False
+        except Exception as error:
+            if not self._strangers([sender]):
+                raise
+            log.warning("The answer of %s could not be checked", sender, exc_info=error)
+            self._refuse(sender, f"{name}: it could not be checked ({type(error).__name__})")
+            return False
         return True
 
     def _simulated(self, name: str) -> float | None:
         """How far the virtual clock is for a participant, where there is one."""
         return None if self._clock is None else self._clock.now[name]
 
-    def _unknown(self, sender: str, name: str) -> None:
-        """Refuses an exchange that the method does not have; on this machine that is an error in the method."""
-        if self._parties[sender].is_local:
-            self._method.answered_by(name)  # raises, and says which there are
-        self._refuse(sender, f"{name!r} is no exchange of {type(self._method).__name__}")
+    def _out_of_turn(self, arrival: Arrival, wrong: str) -> None:
+        """Refuses what is not due; on this machine that is an error in the method."""
+        if self._parties[arrival.sender].is_local:
+            if arrival.exchange is not None:
+                self._method.answered_by(arrival.exchange.name)  # raises for an unknown one, and says which there are
+            raise TypeError(
+                f"{type(self._method).__name__} at {arrival.sender}: {wrong}. Exchanges come in the order in which the "
+                f"method defines them, once each; see `phase`, `optional` and `repeats` of @exchange."
+            )
+        self._refuse(arrival.sender, wrong)
 
     def _refuse(self, sender: str, reason: str) -> None:
         """Ends a participant's half; the phase goes on without it."""
         self._tallies[sender].refused = reason
         self._tallies[sender].simulated_seconds = self._simulated(sender)
         log.warning("Round %d goes on without %s: %s", self._server.round, sender, reason)
-        self._engine.dismiss(sender)
+        try:
+            self._engine.dismiss(sender)
+        except Exception as error:  # as when too few are left
+            self._passing = error
+            raise
+
+
+def containers(value: Any, known: dict[int, Any]) -> Any:
+    """The same values in dicts and lists of their own. Tensors are replaced in the state, and not written to."""
+    if not isinstance(value, dict | list):
+        return value
+    if id(value) not in known:
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        copied = [(name, containers(item, known)) for name, item in pairs]
+        known[id(value)] = dict(copied) if isinstance(value, dict) else [item for _, item in copied]
+    return known[id(value)]
+
+
+def check_merged(reply: Payload) -> None:
+    """Raises MergeError for a reply that no participant would take."""
+    try:
+        reply.check_finite()
+    except PayloadError as error:
+        raise MergeError(f"the result cannot be sent: {error}") from None
 
 
 def undeclared(notes: Mapping[str, Any], declared: Mapping[str, type]) -> str | None:

@@ -56,6 +56,7 @@ class Server:
         input_shape: the shape of participants' inputs, for networks where there are no public data; by default ().
         classes: how many labels the participants know, for networks of which the method does not say; by default 0.
         memo: what can be computed from ``state`` again; it is not in the checkpoint.
+        refused: whom the server's half of this exchange refuses, and why.
     """
 
     seed: int
@@ -67,6 +68,7 @@ class Server:
     input_shape: Any = ()
     classes: int = 0
     memo: dict[Any, Any] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     _built: dict[str, Network] = field(default_factory=dict)
     _restored: dict[str, State] = field(default_factory=dict)
     _together: dict[tuple[str, ...], JointNetwork] = field(default_factory=dict)
@@ -127,15 +129,23 @@ class Server:
         """The plan that a request names, or the default one."""
         return asked or Plan()
 
+    def refuse(self, sender: str, reason: str) -> None:
+        """Ends the half of one whose answer the server's half cannot use. It gets no reply; the others go on."""
+        self.refused[sender] = reason
+
     def snapshot(self) -> State:
         """What a checkpoint stores of the server."""
         kept = {name: network.state() for name, network in self._built.items()}
         return {"state": self.state, "learners": {**self._restored, **kept}}
 
     def restore(self, snapshot: State) -> None:
-        """Restores what ``snapshot`` returned. Models are built, and restored, when they are asked for next."""
-        self.state = snapshot["state"]
-        self._built, self._restored, self.memo = {}, dict(snapshot["learners"]), {}
+        """Restores what ``snapshot`` returned. Models are built, and restored, when they are asked for next.
+
+        Without ``learners`` in it they stay as they are.
+        """
+        self.state, self.memo = snapshot["state"], {}
+        if "learners" in snapshot:
+            self._built, self._restored = {}, dict(snapshot["learners"])
 
     def generator(self, purpose: str) -> Any:
         """Random numbers of the server, this round, this purpose."""

@@ -17,6 +17,7 @@ import torch
 
 import potluck
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.exchange_order import Phase
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival
 from potluck.core.payload import MAX_BYTES, Payload
@@ -28,7 +29,6 @@ from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.federation.round import Phase
 from potluck.flower.client_store import ClientStore
 from potluck.flower.consent import method_class, method_of
 from potluck.flower.protocol import (

@@ -10,8 +10,8 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from potluck.core.exchange_order import Phase
 from potluck.federation.participant import State
-from potluck.federation.round import Phase
 from potluck.flower.protocol import Message
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import Fingerprint

@@ -79,6 +79,8 @@ class Flower(Serial):
         """Who did not answer the last time."""
         self._lost: set[str] = set()
         """Whose half of this phase has ended early."""
+        self._given_up = False
+        """Whether nothing more can come of this phase."""
 
     def present(self, names: Iterable[str]) -> list[str]:
         """Those who have accepted and whose node is there."""
@@ -86,7 +88,7 @@ class Flower(Serial):
 
     def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
         """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there."""
-        self._at, self._lost = {}, set()
+        self._at, self._lost, self._given_up = {}, set(), False
         for party in parties:
             number = party.round if phase == "round" else 0
             self._at[party.name] = Advance.model_validate({"phase": phase, "round": number, "step": 0})
@@ -106,6 +108,11 @@ class Flower(Serial):
         self._lost.add(name)
         self._scores_of.pop(name, None)
         self._check_minimum()
+
+    def give_up(self, names: Iterable[str]) -> None:
+        """They end their halves when they are next asked for anything, and nobody is needed for what is left."""
+        self._given_up = True
+        super().give_up(names)
 
     def evaluate(
         self,
@@ -143,7 +150,9 @@ class Flower(Serial):
     @property
     def _needs_minimum(self) -> bool:
         """Rounds need the minimum, and so does joining; but whoever comes late may join alone."""
-        joining = all(asked.phase == "join" for asked in self._at.values())
+        if self._given_up:
+            return False
+        joining = bool(self._at) and all(asked.phase == "join" for asked in self._at.values())
         return not (joining and len(self._at) < self._rules.min_participants)
 
     @property

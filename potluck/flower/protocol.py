@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, Never, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from potluck.core.errors import PayloadError
+from potluck.core.exchange_order import Phase
 from potluck.core.inputs import InputKind
 from potluck.core.labels import Label
-from potluck.federation.round import Phase
 
 PROTOCOL = 3
 """Raised with every change that an older version would misread."""
@@ -24,6 +24,7 @@ PROTOCOL = 3
 MAX_HEAD_BYTES = 2**20
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
@@ -224,7 +225,7 @@ class ExchangeReached(Head):
     phase: Phase
     round: Number
     step: Number
-    exchange: Name
+    exchange: ExchangeName
     seconds: Seconds
 
 

@@ -69,7 +69,7 @@ class CoFED(Method):
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Stores who knows which classes (eq. 15 and 16)."""
         server.state.setdefault("labels", {}).update({sender: payload.facts["labels"] for sender, payload in answers})

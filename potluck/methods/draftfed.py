@@ -143,7 +143,7 @@ class DraftFed(Method):
         lasts = [other for other in depths if other <= depth] if self.lambda2 else []
         return sorted({*first, *lasts})
 
-    @exchange(lambda self, server, sender: Schema(facts={"depth": Depth, "labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"depth": Depth, "labels": list[str | int]}), phase="join")
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Replies to each which convolutions to send drafts of, once all depths are known."""
         told = {sender: payload.facts for sender, payload in answers}
@@ -157,7 +157,7 @@ class DraftFed(Method):
         shape = TensorSpec((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
         return ShapesForm({"shapes": shape}, samples=self._rows(server))
 
-    @exchange(_shapes_schema)
+    @exchange(_shapes_schema, phase="join")
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Stores the shapes of all drafts that each will send."""
         shapes: dict[str, dict[str, list[int]]] = {}

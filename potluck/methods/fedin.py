@@ -132,7 +132,7 @@ class FedIN(WeightSharing):
             dtype = me.network.dtype
             me.state["features"] = {"s_in": reply[IN].to(dtype), "s_out": reply[OUT].to(dtype)}
 
-    @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}))
+    @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}), phase="join")
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Stores the shape of each one's features; only those of one shape learn from each other's."""
         server.state.setdefault("shapes", {}).update({sender: payload.facts["shapes"] for sender, payload in answers})

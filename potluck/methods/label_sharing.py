@@ -24,7 +24,7 @@ class LabelSharing(Method):
         yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
         return None
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}))
+    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all have the same label space, so that rows and columns agree."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}

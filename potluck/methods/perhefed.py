@@ -107,7 +107,7 @@ class PerHeFed(Method):
             own[name][filters] = reply[str(k)].reshape(len(filters), *own[name].shape[1:])
         me.load({name: own[name] for name in me.state["shared"]})
 
-    @exchange(lambda self, server, sender: STRUCTURE)
+    @exchange(lambda self, server, sender: STRUCTURE, phase="join")
     def structure(self, server: Server, answers: Answers) -> Payload:
         """Section 3.2.1, the fit-all global model: the k-th shared layers' largest size in each dimension."""
         told = dict(answers)

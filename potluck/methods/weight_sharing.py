@@ -137,7 +137,7 @@ class WeightSharing(Method):
         buffers = {"buffers": list[str]} if self.tells_buffers else {}
         return Schema(facts={"samples": PositiveInt, "layout": LayoutFact, **buffers})
 
-    @exchange(greeting)
+    @exchange(greeting, phase="join")
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
@@ -170,7 +170,10 @@ class WeightSharing(Method):
         server.state["send"] = send
         return LazyReplies(send, lambda sender: Payload(facts={"send": send[sender]}))
 
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], server.state["send"][sender]))
+    @exchange(
+        lambda self, server, sender: schema_of(server.state["layouts"][sender], server.state["send"][sender]),
+        phase="join",
+    )
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the first values to all."""
         senders = []
@@ -186,7 +189,7 @@ class WeightSharing(Method):
         """From the old values to the new ones, when all are merged: by default to the means."""
         server.state["global"] = means
 
-    @exchange(lambda self, server, sender: Schema())
+    @exchange(lambda self, server, sender: Schema(), optional=True)
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the current weights to those that sat out."""
         return self.replies(server, [sender for sender, _ in answers])

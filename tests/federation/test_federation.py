@@ -119,11 +119,11 @@ def test_participants_may_come_to_different_exchanges():
             reply = yield Exchange("left" if me.name == "p1" else "right", Payload())
             return {"told": reply.facts["by"]}
 
-        @potluck.exchange(lambda self, server, sender: Schema())
+        @potluck.exchange(lambda self, server, sender: Schema(), optional=True)
         def left(self, server, answers):
             return Payload(facts={"by": f"left {[name for name, _ in answers]}"})
 
-        @potluck.exchange(lambda self, server, sender: Schema())
+        @potluck.exchange(lambda self, server, sender: Schema(), optional=True)
         def right(self, server, answers):
             return Payload(facts={"by": f"right {[name for name, _ in answers]}"})
 
@@ -272,7 +272,7 @@ def test_who_is_refused_at_joining_takes_no_part():
         def round(self, me):
             yield potluck.Fit()
 
-        @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((2,))}))
+        @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((2,))}), phase="join")
         def hello(self, server, answers):
             list(answers)
             return Payload()

@@ -10,6 +10,7 @@ from torch import nn
 
 import potluck
 from potluck.core.errors import SettingsError
+from potluck.core.exchange_order import ExchangeTurn
 from potluck.core.payload import Payload
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, exchange
@@ -159,3 +160,29 @@ def test_a_label_in_common_with_somebody():
     assert needs.unmet(joined(telling("a", 0, 1), telling("b", 1, 2)), "nothing") == []
     found = needs.unmet(joined(telling("a", 0, 1), telling("b", 1, 2), telling("c", 3, 4)), "nothing")
     assert found == ["c has no class in common with anyone: its labels are [3, 4]"]
+
+
+def test_when_an_exchange_is_due_is_said_where_it_is_defined_or_overridden():
+    class Joining(Method):
+        @exchange(lambda self, server, sender: Schema(), phase="join")
+        def hello(self, server, answers):
+            return Payload()
+
+        @exchange(lambda self, server, sender: Schema(), optional=True, repeats=True)
+        def more(self, server, answers):
+            return Payload()
+
+    class Other(Joining):
+        @exchange(lambda self, server, sender: Schema())
+        def hello(self, server, answers):
+            return Payload()
+
+        @exchange(lambda self, server, sender: Schema(), phase="round")
+        def more(self, server, answers):
+            return Payload()
+
+    assert Joining.turns() == {
+        "hello": ExchangeTurn("join"),
+        "more": ExchangeTurn("round", optional=True, repeats=True),
+    }
+    assert Other.turns() == {"hello": ExchangeTurn("join"), "more": ExchangeTurn()}

@@ -37,7 +37,7 @@ class Telling(potluck.Method):
             self.log.append(f"{me.name} is ended")
             raise
 
-    @potluck.exchange(lambda self, server, sender: Schema())
+    @potluck.exchange(lambda self, server, sender: Schema(), phase="join")
     def hello(self, server, answers):
         return Payload(facts={"hello": sum(1 for _ in answers)})
 
@@ -165,7 +165,7 @@ def test_of_those_who_were_refused_at_joining_nobody_is_drawn():
         def round(self, me):
             yield Fit()
 
-        @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((2,))}))
+        @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((2,))}), phase="join")
         def hello(self, server, answers):
             list(answers)
             return Payload()
@@ -197,7 +197,7 @@ def test_notes_from_elsewhere_must_be_those_declared(notes, wrong):
 
 def test_replies_must_be_to_those_who_asked():
     class Forgetful(Telling):
-        @potluck.exchange(lambda self, server, sender: Schema())
+        @potluck.exchange(lambda self, server, sender: Schema(), phase="join")
         def hello(self, server, answers):
             return {sender: Payload(facts={"hello": 0}) for sender, _ in answers if sender != "p2"}
 
@@ -220,7 +220,7 @@ def test_whether_optimizers_remember_is_the_methods_choice_unless_somebody_makes
 class Choosy(Late):
     """The server does not take p2."""
 
-    @potluck.exchange(lambda self, server, sender: Schema())
+    @potluck.exchange(lambda self, server, sender: Schema(), phase="join")
     def hello(self, server, answers):
         if "p2" in {sender for sender, _ in answers}:
             raise potluck.RequirementsError("p2 is not taken.")

@@ -94,7 +94,7 @@ class Endless(potluck.Method):
         while True:
             yield potluck.Exchange("again", potluck.Payload({"x": torch.zeros(2)}))
 
-    @potluck.exchange(lambda self, server, sender: potluck.Schema({"x": potluck.TensorSpec((2,))}))
+    @potluck.exchange(lambda self, server, sender: potluck.Schema({"x": potluck.TensorSpec((2,))}), repeats=True)
     def again(self, server: Any, answers: Iterator[Any]) -> potluck.Payload:
         list(answers)
         return potluck.Payload()

@@ -86,7 +86,7 @@ class FedProto(Method):
         distances = (features[:, None] - me.state["prototypes"]).square().sum(dim=2).sqrt()
         return (-distances).masked_fill(~me.state["known"], -torch.inf).softmax(dim=1)
 
-    @exchange(lambda self, server, sender: Schema(facts={"width": PositiveInt, "classes": PositiveInt}))
+    @exchange(lambda self, server, sender: Schema(facts={"width": PositiveInt, "classes": PositiveInt}), phase="join")
     def hello(self, server, answers):
         shapes = {(payload.facts["classes"], payload.facts["width"]) for _, payload in answers}
         if len(shapes) > 1:

@@ -79,7 +79,7 @@ def test_a_round_in_which_nothing_happens_is_counted(tmp_path):
         def round(self, me):
             yield potluck.Fit()
 
-        @potluck.exchange(lambda self, server, sender: potluck.Schema({"x": potluck.TensorSpec(())}))
+        @potluck.exchange(lambda self, server, sender: potluck.Schema({"x": potluck.TensorSpec(())}), phase="join")
         def nobody(self, server, answers):
             return potluck.Payload()
 

@@ -16,6 +16,7 @@ VALUES = {
     for name in (
         "payload",
         "schema",
+        "exchange_order",
         "samples",
         "inputs",
         "plan",
