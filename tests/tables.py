@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import potluck
+from potluck import models
 from potluck.core.history import Row
 
 SHAPE = (1, 6, 6)
@@ -50,6 +51,11 @@ def deep_cnn(seed: int | None, blocks: int = 1, classes: int = 3, dtype: torch.d
 def mlp(seed: int | None, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
     _seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).to(dtype)
+
+
+def slim_cnn(rate: float = 1.0) -> nn.Module:
+    """A convolutional network of one family of any width, as HeteroFL has them."""
+    return models.cnn(SHAPE, 3, channels=(4,), norm=True, rate=rate, scale=True)
 
 
 def _seed(seed: int | None) -> None:

@@ -10,7 +10,9 @@ from potluck.methods.fedavg import FedAvg
 from potluck.methods.feddistill import FedDistill
 from potluck.methods.fedin import FedIN
 from potluck.methods.fedmd import FedMD
+from potluck.methods.fedrolex import FedRolex
 from potluck.methods.fml import FML
+from potluck.methods.heterofl import HeteroFL
 from potluck.methods.local import Local
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
@@ -23,7 +25,9 @@ _ALL = (
     FedDistill,
     FedIN,
     FedMD,
+    FedRolex,
     FML,
+    HeteroFL,
     Local,
     MHAT,
     PerHeFed,
@@ -42,6 +46,8 @@ __all__ = [
     "FedDistill",
     "FedIN",
     "FedMD",
+    "FedRolex",
+    "HeteroFL",
     "Local",
     "PerHeFed",
 ]

@@ -23,7 +23,7 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.averaging import MaskedMean
+from potluck.methods.averaging import MaskedMean, WindowPlace, window
 
 
 def _entry(told: list[str | int]) -> list[str | int]:
@@ -72,11 +72,7 @@ class WeightSharing(Method):
     }
 
     def join(self, me: Participant) -> Steps:
-        shared = layout_of(self.shared(me))
-        facts: dict[str, Any] = {"samples": len(me.data), "layout": shared}
-        if self.tells_buffers:
-            facts["buffers"] = sorted(set(shared) - self.network(me).trained_entries())
-        send = (yield Exchange("greet", Payload(facts=facts))).facts["send"]
+        send = (yield Exchange("greet", Payload(facts=self.introduction(me)))).facts["send"]
         # No variable holds anything large while others are waited for: it would stay in memory for all of them.
         self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
         me.state["round"] = 0
@@ -93,6 +89,14 @@ class WeightSharing(Method):
         network = self.network(me)
         norms: set[str] = network.norm_entries()
         return norms if self.batchnorm == "local" else norms - {name for name, _ in network.model.named_parameters()}
+
+    def introduction(self, me: Participant) -> dict[str, Any]:
+        """What a participant tells at joining; ``greeting`` is its schema."""
+        shared = layout_of(self.shared(me))
+        facts: dict[str, Any] = {"samples": len(me.data), "layout": shared}
+        if self.tells_buffers:
+            facts["buffers"] = sorted(set(shared) - self.network(me).trained_entries())
+        return facts
 
     def shared(self, me: Participant) -> dict[str, Tensor]:
         """What a participant shares of that network's state."""
@@ -137,6 +141,14 @@ class WeightSharing(Method):
         buffers = {"buffers": list[str]} if self.tells_buffers else {}
         return Schema(facts={"samples": PositiveInt, "layout": LayoutFact, **buffers})
 
+    def places(self, server: Server, sender: str) -> Mapping[str, WindowPlace]:
+        """Where those of a participant's entries lie that are parts of larger ones; by default none is."""
+        return {}
+
+    def masks(self, server: Server, sender: str) -> Mapping[str, Tensor]:
+        """What counts of a participant's entries, where not all of an entry does."""
+        return {}
+
     @exchange(greeting, phase="join")
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
@@ -176,14 +188,17 @@ class WeightSharing(Method):
     )
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the first values to all."""
-        senders = []
-        for sender, payload in answers:
-            keys = self.keys(server, sender)
-            server.state["global"].update({keys[name]: entry for name, entry in payload.tensors.items()})
-            senders.append(sender)
-        if refused := sorted(name for name, send in server.state["send"].items() if send and name not in senders):
+        told = {sender: payload.tensors for sender, payload in answers}
+        self.begin(server, told)
+        if refused := sorted(name for name, send in server.state["send"].items() if send and name not in told):
             raise RequirementsError(f"{refused[0]} was to send the weights to start from, but they were refused.")
-        return LazyReplies(senders, lambda sender: Payload(self.entries(server, sender)))
+        return LazyReplies(told, lambda sender: Payload(self.entries(server, sender)))
+
+    def begin(self, server: Server, told: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Stores the first values."""
+        for sender, tensors in told.items():
+            keys = self.keys(server, sender)
+            server.state["global"].update({keys[name]: entry for name, entry in tensors.items()})
 
     def step(self, server: Server, means: dict[str, Tensor]) -> None:
         """From the old values to the new ones, when all are merged: by default to the means."""
@@ -202,9 +217,15 @@ class WeightSharing(Method):
         """What a participant receives at the end of a round."""
         return Payload(self.entries(server, sender))
 
-    def entries(self, server: Server, sender: str) -> dict[str, Tensor]:
-        """The current values of a participant's entries."""
-        return {name: server.state["global"][key] for name, key in self.keys(server, sender).items()}
+    def entries(
+        self, server: Server, sender: str, places: Mapping[str, WindowPlace] | None = None
+    ) -> dict[str, Tensor]:
+        """The current values of a participant's entries; at other places than its own, if asked for."""
+        held = {name: server.state["global"][key] for name, key in self.keys(server, sender).items()}
+        layout = server.state["layouts"][sender]
+        places = self.places(server, sender) if places is None else places
+        windows = {name: window(at, layout[name][1:]) for name, at in places.items()}
+        return held | {name: held[name][at].to(dtype_named(layout[name][0])) for name, at in windows.items()}
 
 
 class Merge:
@@ -224,8 +245,10 @@ class Merge:
     def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
         """Merges one participant's entries: w ← Σ (n_k / n) w_k."""
         samples = self._server.state["samples"][sender] if self._method.weighting == "samples" else 1
+        weight = samples * self._server.participant_weights[sender]
+        at, masks = self._method.places(self._server, sender), self._method.masks(self._server, sender)
         for name, key in self._method.keys(self._server, sender).items():
-            self._means[key].add(tensors[name], samples * self._server.participant_weights[sender])
+            self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
 
     def means(self) -> dict[str, Tensor]:
         """The mean by key; the old value where nobody sent one. The old values stay as they are."""

@@ -12,15 +12,32 @@ from functools import cache
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 import potluck
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
-from potluck.methods import FD, FML, METHODS, MHAT, CoFED, DraftFed, FedAvg, FedDistill, FedIN, FedMD, Local, PerHeFed
+from potluck.methods import (
+    FD,
+    FML,
+    METHODS,
+    MHAT,
+    CoFED,
+    DraftFed,
+    FedAvg,
+    FedDistill,
+    FedIN,
+    FedMD,
+    FedRolex,
+    HeteroFL,
+    Local,
+    PerHeFed,
+)
 from tests.flower.fakes import FakeGrid, client_of, served, shared
-from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, weights_agree
+from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, slim_cnn, weights_agree
 
+SLIM = "tests.tables:slim_cnn"
 PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
 ROUNDS = 3
 
@@ -37,6 +54,11 @@ def deep() -> list[nn.Module]:
     return [deep_cnn(seed, 1 + seed % 2) for seed in range(4)]
 
 
+def narrow() -> list[nn.Module]:
+    torch.manual_seed(0)
+    return [slim_cnn(rate).double() for rate in (1, 0.5, 0.5, 1)]
+
+
 @dataclass(frozen=True)
 class Row:
     """A method, and the federation that it is tried in.
@@ -48,6 +70,7 @@ class Row:
         people: more settings of all participants; by default none.
         federation: more settings of the federation; by default everybody takes part in every round.
         chance: what the mean accuracy must be above after three rounds; by default 0.5, where guessing has a third.
+        imports: what the settings name that is not Potluck's own, which participants must allow; by default nothing.
     """
 
     method: potluck.Method
@@ -56,6 +79,7 @@ class Row:
     people: dict[str, Any] = field(default_factory=dict)
     federation: dict[str, Any] = field(default_factory=dict)
     chance: float = 0.5
+    imports: tuple[str, ...] = ()
 
 
 # One line for each method, by name, so that lines of several people meet without trouble.
@@ -70,6 +94,8 @@ ROWS = {
     "FedDistill": Row(FedDistill(), mixed),
     "FedMD": Row(FedMD(subset=20), mixed, PUBLIC),
     "FedIN": Row(FedIN(pairs=6), deep),
+    "FedRolex": Row(FedRolex(), narrow, federation={"participation": 0.75}),
+    "HeteroFL": Row(HeteroFL(model=SLIM), narrow, imports=(SLIM,)),
     "Local": Row(Local(), mixed),
     "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),
     "PerHeFed": Row(PerHeFed(intra=0.5, offsets="random"), deep),
@@ -127,7 +153,7 @@ def test_over_the_protocol_it_is_the_same(name: str, tmp_path: Any, monkeypatch:
     monkeypatch.setattr(gateway, "NODE_INTERVAL", 0.0)
     row = ROWS[name]
     people = people_of(row)
-    grid = FakeGrid([client_of(person, tmp_path) for person in people])
+    grid = FakeGrid([client_of(person, tmp_path, allow_imports=row.imports) for person in people])
     names = [person.name for person in people]
     over = served(grid, row.method, names, public=row.public, test=TEST, **row.federation)
     over.run(ROUNDS)

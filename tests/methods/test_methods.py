@@ -56,6 +56,21 @@ DEFAULTS = {
         "pairs": 16,
         "statistics": "local and received",
     },
+    "FedRolex": {
+        "aggregation": "layerwise",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "masked_classes": True,
+        "model": None,
+        "direction": "forward",
+    },
+    "HeteroFL": {
+        "aggregation": "layerwise",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "masked_classes": True,
+        "model": None,
+    },
     "Local": {},
     "MHAT": {
         "temperature": 5.0,

@@ -1,0 +1,223 @@
+"""Width scaling: participants hold windows of one wide model, as their devices can carry (HeteroFL and its kin).
+
+A participant brings a network of the family, as narrow as it likes; its entries' shapes tell the window. The whole has
+the largest size seen in each dimension, or that of the server's ``model``. A class has its row of the head, so label
+spaces may differ: a participant holds the rows of its own labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from potluck.core.architecture import Layout
+from potluck.core.errors import RequirementsError
+from potluck.core.groups import within
+from potluck.core.inputs import Batch
+from potluck.core.labels import union
+from potluck.core.model_spec import Declared
+from potluck.core.model_view import ModelView
+from potluck.core.objectives import Context
+from potluck.core.payload import Payload, dtype_named
+from potluck.core.requests import Fit
+from potluck.core.schema import Schema
+from potluck.federation.method import Needs, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server, ServerModel
+from potluck.methods.averaging import WindowPlace, window
+from potluck.methods.fedavg import Averaging
+
+GLOBAL = "global"
+"""The name of the server's own network."""
+
+
+def masked_cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """HeteroFL, section 3: cross-entropy in which the logits of classes that do not occur here count as 0."""
+    return F.cross_entropy(model(batch["x"]) * context["owned"], batch["y"])
+
+
+def occurring(me: Participant) -> Tensor:
+    """Which of its labels a participant has samples of."""
+    return torch.bincount(me.data.y, minlength=len(me.labels)) > 0
+
+
+class WidthScaling(Averaging):
+    """Averaging over windows: each position of the whole is averaged over those who hold it.
+
+    Args:
+        weighting: as in ``WeightSharing``; by default "uniform".
+        batchnorm: as in ``WeightSharing``; by default "average".
+        masked_classes: whether classes that a participant has no samples of count neither in its loss nor in the mean
+            of the head's rows; by default True.
+        model: the whole network at the server, by which all start and which is reported as "global": the name of a
+            builder or what makes one. By default None: the widest participants' weights are the start, and nothing is
+            reported of the server.
+    """
+
+    needs = Needs(torch_module=True, head=True)
+    late_joining: ClassVar[bool] = False
+    server_reports: ClassVar[tuple[str, ...]] = (GLOBAL,)
+    sends: ClassVar[Mapping[str, str]] = {
+        **Averaging.sends,
+        "greet": "how many samples it has, its labels and which of them occur, and the names, shapes and types of the "
+        "weights it shares, once",
+        "start": "the weights that all start from, if it is the widest to have them, once",
+    }
+
+    aggregation: Literal["layerwise"] = "layerwise"
+    weighting: Literal["samples", "uniform"] = "uniform"
+    masked_classes: bool = True
+    model: ServerModel | None = None
+
+    def requires(self) -> Needs:
+        return self.needs
+
+    def server_models(self, server: Server) -> Declared:
+        return {} if self.model is None else {GLOBAL: self.model}
+
+    def introduction(self, me: Participant) -> dict[str, Any]:
+        owned = occurring(me).tolist() if self.masked_classes else [True] * len(me.labels)
+        own = {"head": list(self.heads(me)), "labels": list(me.labels), "owned": owned}
+        return {**super().introduction(me), **own}
+
+    def heads(self, me: Participant) -> tuple[str, ...]:
+        """The layers with a row for each label."""
+        return me.head
+
+    def training(self, me: Participant) -> Fit:
+        """By the task's loss, or, where classes are missing, by the masked one."""
+        owned = occurring(me)
+        if not self.masked_classes or bool(owned.all()):
+            return super().training(me)
+        return Fit(masked_cross_entropy, context={"owned": owned})
+
+    def key(self, layout: Layout, name: str) -> str:
+        return name
+
+    def places(self, server: Server, sender: str) -> Mapping[str, WindowPlace]:
+        """From the first position on; of the head, the rows of one's own labels."""
+        layout, told = server.state["layouts"][sender], server.state["told"][sender]
+        rows = torch.tensor([server.state["labels"].index(label) for label in told["labels"]])
+        places = {name: [0] * len(shape) for name, (_, *shape) in layout.items()}
+        return places | {name: [rows, *places[name][1:]] for name in _rows(layout, told)}
+
+    def masks(self, server: Server, sender: str) -> Mapping[str, Tensor]:
+        """Of the head, the rows of the classes that a participant owns."""
+        layout, told = server.state["layouts"][sender], server.state["told"][sender]
+        owned = torch.tensor(told["owned"])
+        if bool(owned.all()):
+            return {}
+        return {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, told)}
+
+    def greeting(self, server: Server, sender: str) -> Schema:
+        own = {"head": list[str], "labels": list[str | int], "owned": list[bool]}
+        return Schema(facts={**super().greeting(server, sender).facts, **own})
+
+    @exchange(greeting, phase="join")
+    def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """Finds the size of the whole, and asks the widest participants for the weights that all start from."""
+        told: dict[str, Any] = {}
+
+        def noted() -> Iterator[tuple[str, Payload]]:
+            for sender, payload in answers:
+                told[sender] = {name: payload.facts[name] for name in ("head", "labels", "owned")}
+                yield sender, payload
+
+        super().greet(server, noted())
+        server.state.update(told=told, labels=list(union(tuple(own["labels"]) for own in told.values())))
+        layouts: Mapping[str, Layout] = server.state["layouts"]
+        whole = dict(self._whole(server, layouts))
+        server.state["global"] = {name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in whole.items()}
+        server.state["send"] = {sender: [] for sender in layouts}
+        if self.model is None:
+            server.state["send"] = self._senders(server)
+        else:
+            self._start_from(server)
+        return {sender: Payload(facts={"send": names}) for sender, names in server.state["send"].items()}
+
+    def _whole(
+        self, server: Server, layouts: Mapping[str, Layout]
+    ) -> Iterator[tuple[str, tuple[torch.dtype, list[int]]]]:
+        """Each entry's type, and its largest size in each dimension; a head has a row for each label."""
+        heads = {name for sender, layout in layouts.items() for name in _rows(layout, server.state["told"][sender])}
+        for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
+            own = [layout[name] for layout in layouts.values() if name in layout]
+            if len({len(one) for one in own}) > 1:
+                raise RequirementsError(
+                    f"{name!r} is {own[0]} and {next(one for one in own if len(one) != len(own[0]))}, which differ in "
+                    f"more than their sizes; expected networks of one family."
+                )
+            shape = [max(lengths) for lengths in zip(*(one[1:] for one in own), strict=True)]
+            dtype = max((dtype_named(str(one[0])) for one in own), key=lambda dtype: dtype.itemsize)
+            yield name, (dtype, [len(server.state["labels"]), *shape[1:]] if name in heads else shape)
+
+    def _senders(self, server: Server) -> dict[str, list[str]]:
+        """Who sends which entries to start from: the widest first, as long as positions are without a value."""
+        send: dict[str, list[str]] = {}
+        missing = {name: torch.ones(entry.shape, dtype=torch.bool) for name, entry in server.state["global"].items()}
+        for sender in _by_width(server.state["layouts"]):
+            places = self._windows(server, sender)
+            send[sender] = [name for name, place in places.items() if bool(missing[name][place].any())]
+            for name, place in places.items():
+                missing[name][place] = False
+        if odd := [name for name, positions in missing.items() if bool(positions.any())]:
+            whole = tuple(server.state["global"][odd[0]].shape)
+            raise RequirementsError(
+                f"No participant has all of {odd[0]!r}, {whole} in the whole; expected networks of one family, of "
+                f"which one is the widest everywhere, or the whole network as `model`."
+            )
+        return send
+
+    def _start_from(self, server: Server) -> None:
+        """Everything starts from the server's own network, of which all others must be windows."""
+        weights = server.models[GLOBAL].weights()
+        for name, entry in server.state["global"].items():
+            found = weights.get(name)
+            if found is None or not _holds(found.shape, entry.shape):
+                has = "nothing of that name" if found is None else f"shape {tuple(found.shape)}"
+                told = f"participants have {name!r} of shape {tuple(entry.shape)}; the server's model has {has}"
+                raise RequirementsError(f"{told}. Its `model` must be the whole of which theirs are parts.")
+            server.state["global"][name] = found.to(entry.dtype)
+
+    def begin(self, server: Server, told: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Puts the first values where they belong; where several have sent one, the widest one's counts."""
+        whole = {name: entry.clone() for name, entry in server.state["global"].items()}
+        for sender in reversed([sender for sender in _by_width(server.state["layouts"]) if sender in told]):
+            places = self._windows(server, sender)
+            for name, entry in told[sender].items():
+                whole[name][places[name]] = entry.to(whole[name].dtype)
+        server.state["global"] = whole
+
+    def _windows(self, server: Server, sender: str) -> dict[str, Any]:
+        """A participant's entries as indices of the whole ones."""
+        layout = server.state["layouts"][sender]
+        return {name: window(at, layout[name][1:]) for name, at in self.places(server, sender).items()}
+
+    def step(self, server: Server, means: dict[str, Tensor]) -> None:
+        super().step(server, means)
+        if self.model is not None:
+            server.models[GLOBAL].load(means)
+
+
+def _rows(layout: Layout, told: Mapping[str, Any]) -> list[str]:
+    """The entries with a row for each label."""
+    count = len(told["labels"])
+    return [name for name, like in layout.items() if within(name, told["head"]) and like[1:2] == [count]]
+
+
+def _holds(whole: Sequence[int], part: Sequence[int]) -> bool:
+    """Whether an entry of one shape is large enough for one of another."""
+    return len(whole) == len(part) and all(most >= own for most, own in zip(whole, part, strict=True))
+
+
+def _by_width(layouts: Mapping[str, Layout]) -> list[str]:
+    """The participants, those with most values first; among equals by name."""
+    values = {
+        sender: sum(math.prod(map(int, shape)) for _, *shape in layout.values()) for sender, layout in layouts.items()
+    }
+    return sorted(values, key=lambda sender: (-values[sender], sender))

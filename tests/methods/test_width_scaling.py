@@ -1,0 +1,69 @@
+"""What the methods that scale width share: who starts, what is refused, what travels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import potluck
+from potluck.core.payload import Payload
+from potluck.federation.server import Server
+from potluck.methods import HeteroFL
+from potluck.methods.width_scaling import WidthScaling, occurring
+from potluck.models import build
+from tests.tables import SHAPE, made_data, participants
+
+
+def narrow(rate, seed=0):
+    torch.manual_seed(seed)
+    return build("mlp", SHAPE, 3, hidden=(8, 4), rate=rate).double()
+
+
+def test_all_start_from_the_widest():
+    people = participants([narrow(0.5, 0), narrow(1.0, 1), narrow(1.0, 2)])
+    start = {name: entry.clone() for name, entry in people[1].weights().items()}
+    potluck.Federation(people, HeteroFL(), seed=1).run(0)
+    for person in people:
+        for name, entry in person.weights().items():
+            torch.testing.assert_close(entry, start[name][tuple(map(slice, entry.shape))], rtol=0, atol=0)
+
+
+def test_everybody_sends_its_own_part_and_no_more():
+    people = participants([narrow(1.0, 0), narrow(0.5, 1)])
+    rows = potluck.Federation(people, HeteroFL(), seed=1).run(2).rows()
+    for person, row in zip(people, rows[-2:], strict=True):
+        assert (row["bytes_up"], row["bytes_down"]) == (Payload(person.weights()).size,) * 2
+
+
+def test_classes_without_samples_are_not_owned():
+    person = potluck.Participant("p", narrow(1.0), made_data(9, 0, [0, 2]), labels=range(3))
+    assert occurring(person).tolist() == [True, False, True]
+
+
+def test_one_head_row_for_each_label_of_the_union():
+    """Where several have a value to start from, the widest one's counts, whoever comes first."""
+    layouts = {"A": [["b", "c"], 2], "B": [["a", "b", "c"], 3]}
+    facts = {
+        name: {
+            "samples": 1,
+            "layout": {"fc.bias": ["float32", n]},
+            "head": ["fc"],
+            "labels": own,
+            "owned": [True] * n,
+        }
+        for name, (own, n) in layouts.items()
+    }
+    method, server = WidthScaling(), Server(0, {"A": 1.0, "B": 1.0})
+    replies = method.greet(server, iter((name, Payload(facts=told)) for name, told in facts.items()))
+    assert {name: reply.facts["send"] for name, reply in replies.items()} == {"A": [], "B": ["fc.bias"]}
+    start = method.start(server, iter({"A": Payload(), "B": Payload({"fc.bias": torch.tensor([1.0, 2, 3])})}.items()))
+    assert start["A"]["fc.bias"].tolist() == [2, 3]
+
+
+def test_a_participant_whose_entries_have_another_number_of_dimensions():
+    method, server = WidthScaling(), Server(0, {"A": 1.0, "B": 1.0})
+    told = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    layouts = {"A": {"w": ["float32", 2]}, "B": {"w": ["float32", 2, 2]}}
+    answers = iter((name, Payload(facts={**told, "layout": own})) for name, own in layouts.items())
+    with pytest.raises(potluck.RequirementsError, match="differ in more than their sizes"):
+        method.greet(server, answers)
