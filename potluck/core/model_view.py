@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ class ModelView:
 
     Args:
         module: the network.
-        tensors: parameters and buffers by name, in the place of the module's own; by default those.
+        tensors: parameters and buffers by name, in the place of the module's own; those that are missing are its own.
     """
 
     def __init__(self, module: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> None:
@@ -62,7 +63,7 @@ class ModelView:
     def parameters(self) -> dict[str, Tensor]:
         """The trainable parameters by name."""
         own: dict[str, Tensor] = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
-        return own if self._tensors is None else {name: self._tensors[name] for name in own}
+        return own if self._tensors is None else {name: self._tensors.get(name, p) for name, p in own.items()}
 
     def _call(self, module: nn.Module, x: Any, running: bool = True) -> Any:
         mine: dict[str, Tensor] = {}  # what takes the place of the module's own tensors
@@ -79,7 +80,7 @@ class ModelView:
         known = chain(self._module.named_parameters(), self._module.named_buffers())
         first = {tensor: name for name, tensor in known}  # tensors are hashed as the objects they are
         own = chain(part.named_parameters(remove_duplicate=False), part.named_buffers(remove_duplicate=False))
-        return {name: self._tensors[first[tensor]] for name, tensor in own}
+        return {name: self._tensors[first[tensor]] for name, tensor in own if first[tensor] in self._tensors}
 
 
 class SeveralModules(nn.Module):
@@ -134,6 +135,12 @@ _INPUT_OF = "input of "
 def input_of(layer: str) -> str:
     """The name of what goes into a layer, its first positional input: for ``Tap`` and ``ModelView.taps``."""
     return f"{_INPUT_OF}{layer}"
+
+
+def copy_holding(module: nn.Module, names: Collection[str]) -> nn.Module:
+    """A copy of a network in which these parameters, frozen, have the memory of the original's; all else is its own."""
+    held = {id(p): nn.Parameter(p.detach(), False) for name, p in module.named_parameters() if name in names}
+    return copy.deepcopy(module, dict[int, Any](held))
 
 
 def submodule(module: nn.Module, name: str) -> nn.Module:

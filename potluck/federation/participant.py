@@ -57,7 +57,8 @@ class Equipment(Protocol):
 
 
 COPIES = 6
-"""How many copies of a network's weights a training takes: stacked, with gradients, moments and temporary tensors."""
+"""How many copies of a network's weights a training takes: stacked, with gradients, moments and temporary tensors. Of
+what is frozen it takes one."""
 
 
 class Participant:
@@ -254,7 +255,9 @@ class Participant:
             self._equip(specs_of(method.models(self), type(method).__name__))
         networks = [learner for learner in self.models.values() if isinstance(learner, Network)]
         tensors = [tensor for network in networks for tensor in network.tensors().values()]
-        self.working_bytes = COPIES * _bytes(tensors) + _bytes(self.data.columns.values())
+        frozen = [tensor for network in networks for tensor in network.frozen().values()]
+        copied = COPIES * _bytes(tensors) - (COPIES - 1) * _bytes(frozen)
+        self.working_bytes = copied + _bytes(self.data.columns.values())
 
     def _prepared(self, method: Equipment | None) -> Any:
         """Its model, built or as it was brought, as the method wants it."""

@@ -119,9 +119,14 @@ class Network(Learner):
                 raise ModelError(f"The model has no entry {name!r}.{nearest(name, own)}")
             if own[name].shape != entry.shape:
                 raise ModelError(f"Entry {name!r} has shape {tuple(own[name].shape)}; was given {tuple(entry.shape)}.")
+        named = self.model.named_parameters(remove_duplicate=False)
+        frozen = {name: parameter for name, parameter in named if name in entries and not parameter.requires_grad}
         with torch.no_grad():
             for name, entry in entries.items():
-                own[name].copy_(entry)
+                if name in frozen:
+                    _replace(frozen[name], entry)
+                else:
+                    own[name].copy_(entry)
 
     def example(self, samples: Samples, plan: Plan) -> Any:
         """Two samples as the network reads them, where it is."""
@@ -253,6 +258,13 @@ class Network(Learner):
         self._optimizer_kinds = {name: self._optimizer_kinds[name] for name in old} | kinds
         self.optimizer_state = {**old, **state}
         self.remembered_times += 1
+
+
+def _replace(frozen: nn.Parameter, entry: Tensor) -> None:
+    """Gives a frozen parameter another value: in memory of its own, since several networks may hold one in common."""
+    value = entry.to(frozen.device, frozen.dtype)
+    if not torch.equal(frozen, value):
+        frozen.data = value.clone()
 
 
 def _advice(example: Any) -> str:

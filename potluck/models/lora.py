@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from potluck.core.errors import ModelError, nearest
+from potluck.core.model_view import copy_holding
 from potluck.models.checks import sizes
 
 ADAPTER = "default"
@@ -73,6 +74,7 @@ def lora(
     targets: Collection[str] | None = None,
     alpha: float | None = None,
     trained: Collection[str] | None = None,
+    share_base: bool = False,
 ) -> nn.Module:
     """A copy of a network with adapters; everything else in it is frozen but its last layer.
 
@@ -84,9 +86,12 @@ def lora(
         alpha: α, by which what an adapter adds is scaled (α / r); by default the rank, so that the scale is 1.
         trained: the paths of further layers that are trained whole; by default the last linear layer or convolution,
             unless it has an adapter.
+        share_base: whether what is frozen stays in the memory of ``module``'s, so that many networks made of one hold
+            it once; then nobody may train that. By default False: it is copied.
     """
     sizes("rank", [rank])
-    adapted = copy.deepcopy(module).requires_grad_(False)
+    held = [name for name, _ in module.named_parameters()] if share_base else []
+    adapted = copy_holding(module, held).requires_grad_(False)
     layers = {
         path: layer
         for path, layer in adapted.named_modules()
@@ -99,7 +104,8 @@ def lora(
     for path in ([last] if last not in chosen else []) if trained is None else trained:
         if path not in dict(adapted.named_modules()):
             raise ModelError(f"The model has no layer {path!r}.{nearest(path, layers)}")
-        adapted.get_submodule(path).requires_grad_(True)
+        for parameter in adapted.get_submodule(path).requires_grad_(True).parameters():
+            parameter.data = parameter.data.clone()
     for path in chosen:
         parent, _, name = path.rpartition(".")
         setattr(adapted.get_submodule(parent), name, LoRALayer(layers[path], rank, float(alpha or rank)))

@@ -36,6 +36,7 @@ def test_the_page_has_a_place_for_every_benchmark():
         "bench",
         "bench_gpu",
         "strategies",
+        "adapters",
     }
     assert named == {*measured, "flower_rounds", "flower_simulation"}
 

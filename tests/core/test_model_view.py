@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from potluck import ModelError, ModelView
-from potluck.core.model_view import input_of, tapped
+from potluck.core.model_view import copy_holding, input_of, tapped
 
 X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
 
@@ -168,3 +168,20 @@ def test_a_layer_that_never_runs_has_no_input():
     module.forward = lambda x: module[0](x)
     with pytest.raises(ModelError, match="did not run its layer 'spare'"):
         ModelView(module).taps(X, at=[input_of("spare")])
+
+
+def test_a_copy_may_hold_some_parameters_together_with_the_original(module):
+    twin = copy_holding(module, ["2.weight"])
+    assert twin[2].weight.data_ptr() == module[2].weight.data_ptr()
+    assert not twin[2].weight.requires_grad
+    assert module[2].weight.requires_grad
+    assert twin[2].bias.data_ptr() != module[2].bias.data_ptr()
+    assert torch.equal(twin(X), module(X))
+
+
+def test_tensors_that_are_not_replaced_are_the_modules_own(module, others, twin):
+    some = {name: tensor for name, tensor in others.items() if name.startswith("0.")}
+    view = ModelView(module, some)
+    assert torch.equal(view(X), module[2](module[1](twin[0](X))))
+    assert torch.equal(view.part(["0.0", "0.1"], X), twin[0](X))
+    assert view.parameters["2.bias"] is module[2].bias

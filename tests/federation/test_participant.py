@@ -350,6 +350,14 @@ def test_before_it_joins_it_takes_no_memory_to_work():
     )
 
 
+def test_what_is_frozen_takes_memory_once():
+    model = mlp(0)
+    model[1].requires_grad_(False)
+    person = Participant("x", model, made_data(20, 0))
+    person.join(0, None)
+    assert person.working_bytes == 8 * (36 * 8 + 8 + 6 * (8 * 3 + 3) + 20 * 36 + 20)
+
+
 def test_a_model_brought_as_an_object_is_looked_at_anew_since_its_owner_may_change_it(monkeypatch):
     looked = []
     monkeypatch.setattr(Network, "look_again", lambda network: looked.append(network))

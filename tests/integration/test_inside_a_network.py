@@ -5,8 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
+import pytest
+import torch
+
 import potluck
 from potluck import Exchange, Fit, Group, Needs, Payload, Schema, Tap, exchange, input_of
+from potluck.models import lora
 from tests.tables import PLAN, agree, cnn, mlp, participants, weights_agree
 
 
@@ -77,3 +81,46 @@ def test_gradients_flow_through_what_goes_into_a_layer():
     serial = played_on_both(ThroughTheHead(), [partial(mlp, seed) for seed in range(2)], plan=PLAN.replace(epochs=1))
     plain = played(potluck.methods.Local(), [mlp(0), mlp(1)], "serial", plan=PLAN.replace(epochs=1))
     weights_agree(serial.participants.values(), plain.participants.values(), 1e-9)
+
+
+class SharedAdapters(potluck.Method):
+    """FedIT: what is trained, adapters and head, is averaged; what is frozen stays where it is."""
+
+    needs = Needs(torch_module=True, same_architecture=True)
+
+    def round(self, me):
+        yield Fit()
+        own = me.weights()
+        me.load((yield Exchange("adapters", Payload({n: own[n] for n in me.network.trained_entries()}))).tensors)
+
+    @exchange(lambda self, server, sender: Schema(None))
+    def adapters(self, server, answers):
+        return Payload(mean_of(answers))
+
+
+def adapted(base, share_base):
+    """A network with adapters, which begin alike on any base."""
+    torch.manual_seed(5)
+    return lora(base, rank=2, share_base=share_base)
+
+
+@pytest.mark.parametrize("bases", ["one", "equal", "unequal"])
+def test_adapters_on_frozen_bases(bases, monkeypatch):
+    base = cnn(7)
+    made = {"one": [base] * 3, "equal": [cnn(7) for _ in range(3)], "unequal": [cnn(seed) for seed in range(3)]}[bases]
+    held = stacks_hold(monkeypatch)
+    serial = played_on_both(SharedAdapters(), [partial(adapted, one, bases == "one") for one in made])
+    frozen = set(serial.participants["p0"].network.frozen())
+    assert frozen == {"0.base_layer.weight", "1.weight", "1.bias"}
+    assert set(held) == {frozenset(frozen if bases != "unequal" else {"1.weight", "1.bias"})}
+    for person, brought in zip(serial.participants.values(), made, strict=True):
+        assert torch.equal(person.weights()["0.base_layer.weight"], brought[0].weight)
+
+
+def stacks_hold(monkeypatch):
+    """What each stack that is trained from now on holds once."""
+    from potluck.engines.batched.trainer import Training
+
+    held, load = [], Training.load
+    monkeypatch.setattr(Training, "load", lambda self, jobs: (held.append(self.common), load(self, jobs))[1])
+    return held

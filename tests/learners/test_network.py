@@ -547,3 +547,19 @@ def test_an_unknown_layer_to_tap_is_an_error():
     learner = Network(plain())
     with pytest.raises(ModelError, match="no layer 'fc'"):
         learner.read(job(learner, Tap(SAMPLES, at=["fc"])), CPU)
+
+
+def test_what_is_frozen_gets_memory_of_its_own_when_another_value_is_loaded():
+    one, other = Network(plain()), Network(plain())
+    other.model[0] = one.model[0]
+    for part in (one.model[0], other.model[0]):
+        part.requires_grad_(False)
+    shared = one.model[0].weight
+    other.model[0] = nn.Linear(*shared.shape[::-1], dtype=shared.dtype).requires_grad_(False)
+    other.model[0].weight.data = shared.data
+    other.load({"0.weight": shared.clone()})
+    assert other.model[0].weight.data_ptr() == shared.data_ptr(), "the same value stays where it is"
+    before = shared.clone()
+    other.load({"0.weight": (before + 1).float()})
+    assert torch.equal(shared, before)
+    torch.testing.assert_close(other.weights()["0.weight"], before + 1, rtol=1e-6, atol=1e-6)

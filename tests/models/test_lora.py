@@ -135,3 +135,16 @@ def test_in_a_run_file_it_is_a_model_of_another_model():
     assert list(adapted_layers(made)) == ["1"]
     with pytest.raises(ModelError, match="makes a DecisionTreeClassifier"):
         build("lora", (1, 6, 6), 3, base="sklearn.tree:DecisionTreeClassifier", rank=2)
+
+
+def test_networks_made_of_one_base_may_hold_it_once():
+    module = base()
+    one, other = (lora(module, 2, share_base=True) for _ in range(2))
+    for name, parameter in one.named_parameters():
+        twin = other.get_parameter(name)
+        assert (parameter.data_ptr() == twin.data_ptr()) is not parameter.requires_grad
+    assert one[0].base_layer.weight.data_ptr() == module[0].weight.data_ptr()
+    assert one[4].weight.data_ptr() != module[4].weight.data_ptr()
+    assert all(parameter.requires_grad for parameter in module.parameters())
+    torch.testing.assert_close(one(x := torch.randn(4, 1, 4, 4)), module(x), rtol=0, atol=0)
+    assert lora(module, 2)[0].base_layer.weight.data_ptr() != module[0].weight.data_ptr()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from potluck.core.requests import Job
@@ -50,8 +50,8 @@ class Auto(Batched):
             return True
         return not convolves(job.learner.model)
 
-    def _stack_size(self, job: Job) -> int:
-        size = super()._stack_size(job)
+    def _stack_size(self, job: Job, common: Collection[str] = ()) -> int:
+        size = super()._stack_size(job, common)
         slow = self.device.type == "cpu" and isinstance(job.learner, Network) and convolves(job.learner.model)
         return min(size, STACKED_CONVOLUTIONS) if slow else size
 

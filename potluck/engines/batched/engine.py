@@ -6,13 +6,13 @@ Everything that cannot be stacked is answered alone, as the serial engine would.
 
 from __future__ import annotations
 
-import copy
 import gc
 import logging
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,14 +21,14 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from potluck.core.inputs import moved
-from potluck.core.model_view import ModelView
+from potluck.core.model_view import ModelView, copy_holding
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Job
 from potluck.engines.base import Engine, Timed, suiting
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
-from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, networks, stack_weights
+from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, held_once, networks, stack_weights
 from potluck.engines.batched.trainer import Training
 from potluck.engines.hardware import let_go, out_of_memory
 from potluck.learners.network import EVALUATION_BATCH, Network
@@ -67,8 +67,15 @@ class JobStack:
         """The class of the networks, for people."""
         return type(self.jobs[0].learner.model).__name__
 
+    @cached_property
+    def common(self) -> frozenset[str]:
+        """The frozen parameters that its networks have in common."""
+        return held_once(networks(self.jobs))
+
     def cut(self, size: int) -> list[JobStack]:
         """The stack in pieces of at most that size."""
+        if size >= len(self.jobs):
+            return [self]
         starts = range(0, len(self.jobs), size)
         return [JobStack(self.key, self.jobs[i : i + size], self.at[i : i + size]) for i in starts]
 
@@ -180,14 +187,16 @@ class Batched(Engine):
     def _size(self, stack: JobStack) -> int:
         """How many of them make the best stack, and fit."""
         job = stack.jobs[0]
-        size = self._stack_size(job)
+        size = self._stack_size(job, stack.common)
         return min(size, self._most.get(_name(job), size)) if self._most else size
 
-    def _stack_size(self, job: Job) -> int:
+    def _stack_size(self, job: Job, common: Collection[str] = ()) -> int:
+        """How many networks like a job's make a stack, where these of their parameters are held once."""
         limit = STACK_BYTES.get(self.device.type)
         if limit is None or not isinstance(job.learner, Network):
             return 2**31
-        size = sum(tensor.numel() * tensor.element_size() for tensor in job.learner.tensors().values())
+        own = [tensor for name, tensor in job.learner.tensors().items() if name not in common]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in own)
         return max(1, limit // max(1, size))
 
     def _answer(self, stacks: list[JobStack]) -> list[list[Timed]]:
@@ -291,13 +300,15 @@ class Batched(Engine):
         """A training with these jobs in it; on a GPU the one used last time, if they still fit in."""
         capacity = Capacity.of(stack.jobs)
         if self.device.type != "cuda":
-            training = Training(stack.jobs, capacity, self.device, self.precision)
+            training = Training(stack.jobs, capacity, self.device, self.precision, stack.common)
         else:
             key = _kept_as(stack, before)
-            if key not in self._trainings or not self._trainings[key].capacity.covers(capacity):
-                if key in self._trainings:  # its memory first
+            kept = self._trainings.get(key)
+            if kept is None or not kept.capacity.covers(capacity) or kept.common != stack.common:
+                if kept is not None:  # its memory first
                     capacity = self._trainings.pop(key).capacity.grown(capacity)
-                self._trainings[key] = Training(stack.jobs, capacity, self.device, self.precision)
+                    del kept
+                self._trainings[key] = Training(stack.jobs, capacity, self.device, self.precision, stack.common)
             training = self._trainings[key]
         with self.timing("copy"):
             training.load(stack.jobs)
@@ -307,7 +318,7 @@ class Batched(Engine):
         failed = ""
         for first in (True, False):
             try:
-                found = read_together(stack.jobs, self.device)
+                found = read_together(stack.jobs, self.device, stack.common)
             except RuntimeError as error:
                 self._once_more(stack, error, first)
                 failed = str(error)
@@ -335,11 +346,14 @@ class Batched(Engine):
         self._tell(f"A stack of {stack.kind} failed, and succeeded when it was tried again: {error}")
 
 
-def read_together(jobs: list[Job], device: torch.device) -> list[Any]:
-    """What a reading makes of many networks at once: its ``compute`` mapped over the stack, batch by batch."""
+def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] = frozenset()) -> list[Any]:
+    """What a reading makes of many networks at once: its ``compute`` mapped over the stack, batch by batch.
+
+    ``common``: the names of frozen parameters that are equal in all of the networks, and so are held once.
+    """
     members, reading = networks(jobs), jobs[0].reading
-    skeleton = copy.deepcopy(members[0].model).to(device).eval()
-    weights = stack_weights(members, device)
+    skeleton = copy_holding(members[0].model, common).to(device).eval()
+    weights = stack_weights(members, device, common)
     shared = all(job.samples.same_inputs(jobs[0].samples) for job in jobs)
 
     def compute(weights: Stack, x: Any) -> Any:

@@ -34,6 +34,7 @@ class StackState(NamedTuple):
     parameters: Stack
     buffers: Stack
     moments: dict[str, Moments]
+    frozen: Stack
     mask: Stack
     context: list[Stack]
 
@@ -62,6 +63,22 @@ class Capacity:
 def networks(jobs: Sequence[Job]) -> list[Network]:
     """The jobs' learners, all of them networks."""
     return [job.learner for job in jobs if isinstance(job.learner, Network)]
+
+
+def held_once(members: Sequence[Network]) -> frozenset[str]:
+    """The frozen parameters that are equal in all of these networks: a stack holds them once."""
+    first, *others = members
+    if not (frozen := first.frozen()):
+        return frozenset()
+    each = [network.frozen() for network in others]
+    return frozenset(n for n, own in frozen.items() if all(_same(own, other[n]) for other in each))
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one shape are the same memory, or equal."""
+    if one.device != other.device:
+        return False
+    return (one.data_ptr(), one.stride()) == (other.data_ptr(), other.stride()) or torch.equal(one, other)
 
 
 def empty_stack(tensors: Mapping[str, Tensor], slots: int, device: torch.device) -> Stack:
@@ -93,10 +110,10 @@ def on_host(stack: Stack, count: int) -> Stack:
     return copies
 
 
-def stack_weights(members: Sequence[Network], device: torch.device) -> Stack:
-    """All parameters and buffers of networks of one architecture."""
+def stack_weights(members: Sequence[Network], device: torch.device, without: Collection[str] = ()) -> Stack:
+    """All parameters and buffers of networks of one architecture, but for those that are held once."""
     each = [network.tensors() for network in members]
-    stack = empty_stack(each[0], len(each), device)
+    stack = empty_stack({name: tensor for name, tensor in each[0].items() if name not in without}, len(each), device)
     fill(stack, each)
     return stack
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,7 +14,7 @@ from torch.func import grad_and_value, vmap
 
 from potluck.core.groups import chosen
 from potluck.core.inputs import Batch, size_of
-from potluck.core.model_view import view_of
+from potluck.core.model_view import copy_holding, view_of
 from potluck.core.objectives import AnyObjective, Gradients
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
@@ -78,18 +77,33 @@ class Training:
 
     That is ``load``, ``steps`` to the end, ``fetch_losses``, ``finish``. Before ``finish`` nothing is written to the
     networks.
+
+    Args:
+        jobs: trainings that may be stacked.
+        capacity: how many networks and samples there is to be room for.
+        device: what they compute on.
+        precision: what they compute in.
+        common: the names of frozen parameters that are equal in all of the networks, and so are held once.
     """
 
-    def __init__(self, jobs: Sequence[Job], capacity: Capacity, device: torch.device, precision: str = "torch") -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        capacity: Capacity,
+        device: torch.device,
+        precision: str = "torch",
+        common: frozenset[str] = frozenset(),
+    ) -> None:
         first, network = jobs[0], networks(jobs)[0]
-        self.device, self.precision, self.capacity = device, precision, capacity
+        self.device, self.precision, self.capacity, self.common = device, precision, capacity, common
         self.work, self.plan = first.fit, first.plan
         network.check_names(self.work.mask)
         self.dtype = network.dtype
-        self.skeleton = copy.deepcopy(network.model).to(device)
+        self.skeleton = copy_holding(network.model, common).to(device)
         set_mode(self.skeleton, self.work.freeze_norm_stats)
-        tensors = network.tensors()
+        tensors = {name: tensor for name, tensor in network.tensors().items() if name not in common}
         parameters = empty_stack({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
+        frozen = empty_stack({n: tensors.pop(n) for n in network.frozen() if n in tensors}, capacity.networks, device)
         self._plans = [(plan, names) for plan, names in zip(first.plans, first.by_plan(parameters), strict=True)]
         self._updates = [
             (objectives, tuple(parameters if only is None else chosen(parameters, only, network.frozen())))
@@ -100,6 +114,7 @@ class Training:
             parameters=parameters,
             buffers=empty_stack(tensors, capacity.networks, device),
             moments={name: fresh(plan, parameters[name]) for plan, names in self._plans for name in names},
+            frozen=frozen,
             mask={name: torch.zeros_like(parameters[name], dtype=torch.bool) for name in self.work.mask},
             context=self.context.slices(),
         )
@@ -132,6 +147,10 @@ class Training:
         each = [network.tensors() for network in members]
         fill(self.state.parameters, each)
         fill(self.state.buffers, each)
+        fill(self.state.frozen, each)
+        if self.common and self._stream is not None:  # elsewhere they are the memory of the first network's
+            held = dict(self.skeleton.named_parameters())
+            copy_all([[held[name] for name in self.common]], [[each[0][name].detach() for name in self.common]])
         self._remember(memories)
         shapes = {name: mask.shape[1:] for name, mask in self.state.mask.items()}
         fill(self.state.mask, [{n: fit.mask[n].bool().expand(shape) for n, shape in shapes.items()} for fit in fits])
@@ -236,7 +255,7 @@ class Training:
 
     def _advance(self, state: StackState, gradients: Gradients, written: Stack, rates: Tensor, abreast: bool) -> None:
         """One step in place. What a mask holds back stays: weight decay and momentum would move it."""
-        parameters, buffers, moments, mask, _ = state
+        parameters, buffers, moments, _, mask, _ = state
         gradients = {n: g * mask[n] if n in mask else g for n, g in gradients.items()}
         copy_all([list(buffers.values())], [[written[name] for name in buffers]])
         held = {name: parameters[name].clone() for name in mask if name in gradients}
@@ -254,7 +273,7 @@ class Training:
         zeros = [torch.zeros((), dtype=self.dtype).expand(*key.shape, *call.shape) for call in calls]
         one: Callable[..., Any] = partial(self._gradients, objectives, changing)
         of_all: Callable[..., Any] = vmap(one, randomness="different")
-        return calls, of_all(state.parameters, state.buffers, batch, state.context, zeros)
+        return calls, of_all(state.parameters, state.buffers, state.frozen, batch, state.context, zeros)
 
     def _gradients(
         self,
@@ -262,6 +281,7 @@ class Training:
         changing: Sequence[str],
         parameters: Stack,
         buffers: Stack,
+        frozen: Stack,
         batch: Batch,
         context: list[Stack],
         zeros: list[Tensor],
@@ -276,7 +296,7 @@ class Training:
             batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
         in_factors = {call.weight for call in self._calls or ()}
         sought = {name: parameters[name] for name in changing if name not in in_factors}
-        fixed = {name: parameter for name, parameter in parameters.items() if name not in sought}
+        fixed = {**frozen, **{name: parameter for name, parameter in parameters.items() if name not in sought}}
         gradients: list[Gradients] = []
         losses, outer, inner = [], zeros, zeros
         for objective in objectives:
@@ -328,7 +348,8 @@ class Training:
         for index, (job, network) in enumerate(zip(self.jobs, networks(self.jobs), strict=True)):
             with torch.no_grad():
                 for name, tensor in network.tensors().items():
-                    tensor.copy_(stacks[name][index])
+                    if name in stacks:
+                        tensor.copy_(stacks[name][index])
             if job.keep_optimizer:
                 mine = {
                     name: {key: value[index].clone() for key, value in moments.items()}

@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pytest
 import torch
+from torch import nn
 
 import potluck
 from potluck.engines import Serial
 from potluck.engines.batched import stacking
-from potluck.engines.batched.stacking import Capacity, StackedData, StackState, SubStack, slots_of
+from potluck.engines.batched.stacking import Capacity, StackedData, StackState, SubStack, held_once, slots_of
 from potluck.engines.batched.trainer import Training
+from potluck.learners.network import Network
 from potluck.learners.schedule import batch_schedule, in_lockstep
 from potluck.methods import Local
 from potluck.models import mlp
@@ -29,6 +32,22 @@ def test_capacity_covers_what_is_no_larger_in_any_way():
     assert not Capacity(3, 100).covers(Capacity(1, 101))
 
 
+@pytest.mark.parametrize(("given", "held"), [("the same", True), ("equal", True), ("other", False)])
+def test_what_is_frozen_and_equal_is_held_once(given, held):
+    members = [Network(nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.Linear(3, 2))) for _ in range(3)]
+    for member in members[1:]:
+        member.model.load_state_dict(members[0].weights())
+    assert held_once(members) == frozenset()
+    for member in members:
+        member.model[1].requires_grad_(False)
+    members[1].model[1].weight.data = members[0].model[1].weight.data
+    for member in members[2:]:
+        weight = members[0].model[1].weight.data
+        member.model[1].weight.data = {"the same": weight, "equal": weight.clone(), "other": weight + 1e-3}[given]
+    assert held_once(members) == {"1.bias", *(["1.weight"] if held else [])}
+    assert held_once(members[:1]) == {"1.weight", "1.bias"}
+
+
 def numbered(count):
     """A stack whose networks can be told apart."""
     each = torch.arange(1.0, count + 1)
@@ -36,6 +55,7 @@ def numbered(count):
         parameters={"w": each[:, None].repeat(1, 2)},
         buffers={"seen": torch.arange(count)},
         moments={"w": {"step": each.clone()}},
+        frozen={"base": each[:, None].clone()},
         mask={"w": torch.ones(count, 2, dtype=torch.bool)},
         context=[{"": each[:, None].clone()}],
     )
@@ -48,6 +68,7 @@ def test_who_enters_a_sub_stack_brings_everything_along():
     assert substack.state.buffers["seen"].tolist() == [2, 0]
     assert substack.state.moments["w"]["step"].tolist() == [3, 1]
     assert substack.state.mask["w"].all()
+    assert substack.state.frozen["base"].tolist() == [[3], [1]]
     assert substack.state.context[0][""].tolist() == [[3], [1]]
 
 
