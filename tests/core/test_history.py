@@ -274,3 +274,9 @@ def test_without_pandas_it_is_said_how_to_get_it(sparse, monkeypatch):
 )
 def test_bytes_are_readable(count, text):
     assert readable_bytes(count) == text
+
+
+def test_a_round_takes_as_long_as_for_its_slowest():
+    made = History([row(1, "a", 0.5, simulated_seconds=2.0), row(1, "b", 0.5, simulated_seconds=3.0)])
+    made.add([row(2, "a", 0.5, simulated_seconds=0.5), row(3, "a", 0.75), row(4, "a", 0.8, simulated_seconds=1.0)])
+    assert list(made.simulated_seconds()) == [(1, 3.0), (2, 3.5), (4, 4.5)]

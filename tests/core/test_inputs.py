@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from potluck import ModelError, Samples
-from potluck.core.inputs import InputKind, alike, call_with, describe, flat, logits_of, nested, shapes, size_of
+from potluck.core.inputs import (
+    InputKind,
+    alike,
+    call_with,
+    describe,
+    flat,
+    kinds_key,
+    logits_of,
+    nested,
+    shapes,
+    size_of,
+)
 
 IDS = torch.tensor([[1, 2], [3, 4], [5, 6]])
 MASK = torch.tensor([[True, True], [True, False], [True, True]])
@@ -73,3 +84,10 @@ def test_samples_of_several_inputs():
     assert both.at(slice(3, None))["ids"].tolist() == [[5, 6], [1, 2]]
     assert samples.same_inputs(samples.with_targets(y=torch.ones(3)))
     assert not samples.same_inputs(samples.take(torch.arange(3)))
+
+
+def test_the_key_of_a_kind_holds_names_shapes_and_numbers():
+    several = {"x.mask": InputKind((3,), "integers"), "x.ids": InputKind((3,), "integers")}
+    assert kinds_key(several) == kinds_key(dict(reversed(several.items())))
+    for other in (InputKind((4,), "integers"), InputKind((3,), "floats")):
+        assert kinds_key(several) != kinds_key({**several, "x.ids": other})

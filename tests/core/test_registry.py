@@ -188,3 +188,11 @@ def test_what_is_built_in_is_told_from_what_is_announced():
     assert THINGS.builtin("Co_Fed")
     assert not THINGS.builtin("my-thing")
     assert not THINGS.builtin("math:pi")
+
+
+def test_a_folder_looked_in_again_comes_first_and_stands_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    finder = registry.UserModules()
+    for name in ("one", "two", "one"):
+        finder.look_in(tmp_path / name)
+    assert finder.folders == [str(tmp_path / "one"), str(tmp_path / "two")]

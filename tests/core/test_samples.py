@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from potluck import DataError, Samples
 from potluck.core.labels import UNLABELLED
-from potluck.core.samples import SharedData, as_inputs, as_pair, as_pair_and_reader
+from potluck.core.samples import InputSource, SharedData, as_inputs, as_pair, as_pair_and_reader
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])
@@ -272,3 +272,16 @@ def test_each_label_space_sees_the_labels_it_knows():
 
 def test_data_without_labels_are_shown_without():
     assert "y" not in SharedData(torch.zeros(2, 1)).whole(("a",)).columns
+
+
+def test_a_source_of_inputs_counts_as_a_column():
+    class Ten(InputSource):
+        """Ten rows."""
+
+        def __len__(self):
+            return 10
+
+        read = take = kinds = digest = then = None
+
+    with pytest.raises(DataError, match=r"one length; got \{'y': 3, 'x': 10\}"):
+        Samples({"y": torch.zeros(3)}, source=Ten())

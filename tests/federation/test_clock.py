@@ -106,3 +106,25 @@ def test_every_participant_needs_a_device_and_nobody_else_has_one():
 def test_the_profiles_are_in_order():
     speeds = [DEVICES[name].steps_per_second for name in ("phone", "laptop", "server")]
     assert speeds == sorted(speeds)
+
+
+def test_the_second_exchange_is_measured_from_the_servers_last_reply():
+    clock = PhaseClock(VirtualClock(devices=QUICK, answer_timeout=3), ["a"])
+    clock.worked("a", 20)  # 2 s
+    clock.sent("a", 0)
+    clock.reply(["a"], lost=False)
+    clock.worked("a", 40)  # 2 s more: 4 s into the phase, and 2 s after the reply
+    assert clock.sent("a", 0) is None
+    clock.reply(["a"], lost=False)
+    clock.worked("a", 80)
+    assert clock.sent("a", 0) == "too slow: 4 simulated s where the server waits 3"
+
+
+def test_a_device_may_be_slower_than_a_step_a_second():
+    slow = Device(steps_per_second=0.5, upload=0.5, download=0.5)
+    assert VirtualClock(devices=slow).device("anybody") == slow
+
+
+def test_what_the_profiles_say():
+    phone = DEVICES["phone"]
+    assert (phone.steps_per_second, phone.upload, phone.download, phone.latency) == (5, 1.25e6, 5e6, 0.05)

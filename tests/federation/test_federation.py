@@ -28,7 +28,7 @@ from potluck.core.errors import ModelError, SettingsError
 from potluck.core.payload import LazyReplies
 from potluck.engines import Auto, Batched, Serial
 from potluck.engines import base as local
-from potluck.methods import FD, CoFED, FedAvg, Local
+from potluck.methods import FD, CoFED, DraftFed, FedAvg, Local
 from tests.tables import agree, cnn, made_data, mlp, participants
 
 TEST = made_data(40, 91)
@@ -328,7 +328,7 @@ def test_a_model_that_cannot_read_its_inputs():
 def test_every_reason_for_a_misfit_is_told_at_once():
     tree = Participant("tree", DecisionTreeClassifier(), made_data(10, 0, [0, 1]))
     with pytest.raises(RequirementsError) as error:
-        Federation([*nets(1), tree], FD())
+        Federation([*nets(1), tree], DraftFed())
     for reason in ("needs public data", "no torch modules: tree", "one label space"):
         assert reason in str(error.value)
 
@@ -453,3 +453,9 @@ def test_waves_are_as_large_as_the_memory_allows(free, size, monkeypatch):
     Federation(nets(3), Noted(), engine="batched").run(1)
     together = next(i for i, name in enumerate(waves) if "trained" in name)
     assert together == size
+
+
+def test_a_participant_may_be_named_server_where_nothing_of_the_servers_is_reported():
+    x, y = made_data(12, 0)
+    person = potluck.Participant("server", mlp(0), (x, y))
+    assert potluck.Federation([person], Local()).run(1).rounds == 1

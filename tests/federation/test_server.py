@@ -10,6 +10,7 @@ import torch
 from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
+from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.federation.server import Server
 from potluck.methods import MHAT
@@ -113,3 +114,11 @@ def test_a_model_is_built_for_the_public_data_if_there_are_any():
         one = Server(1, {}, public, declare=lambda server, found=declaring: found, input_shape=(4,), classes=3)
         one.build_models()
     assert asked == [((1, 6, 6), 3), ((2,), 5), ((4,), 3), ((2,), 5)]
+
+
+def test_a_model_trains_as_it_was_declared():
+    plan = Plan(optimizer="sgd", lr=0.5)
+    party = Server(1, {}, PUBLIC, declare=lambda server: {"a": ModelSpec(built, plan=plan), "b": built}, classes=3)
+    assert Fit(model="a", on=PUBLIC).addressed(party, 0, keep_optimizer=False).plan == plan
+    assert Fit(model="b", on=PUBLIC).addressed(party, 0, keep_optimizer=False).plan == Plan()
+    assert party.spec_of("c") is None

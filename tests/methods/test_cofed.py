@@ -172,3 +172,13 @@ def test_learning_from_the_others_beats_learning_alone():
         return np.mean(scores)
 
     assert accuracy(CoFED(alpha=0.3)) > accuracy(potluck.methods.Local()) + 0.05
+
+
+def test_a_weight_below_one_divides_the_votes_as_any_other():
+    """Only P1 and P2 know b and say so on sample 2, with P3: three of three, whatever their weights sum to."""
+    light = dict.fromkeys(SPACES, 0.2)
+    assert received(0.5, light) == received(0.5)
+
+
+def test_a_lead_that_equals_the_margin_is_too_small():
+    assert votes(torch.tensor([[0.75, 0.25]]), 0.5).tolist() == [UNLABELLED]

@@ -128,3 +128,10 @@ def test_one_run_at_a_time_writes_to_a_folder(begun):
     begun.__exit__()
     with RunFolder(begun.path, resume=True):
         pass
+
+
+def test_a_summary_names_the_models_that_are_reported(begun):
+    rows = [row(1), {**row(1), "model": "global", "accuracy": 0.75}]
+    begun.append(rows)
+    begun.finish(History(rows), {})
+    assert read(begun, "summary.json")["models"] == [{"participant": "a", "model": "global", "accuracy": 0.75}]

@@ -181,3 +181,13 @@ def test_a_run_says_which_line_is_wrong_before_it_goes_on(tmp_path):
     history.write_bytes(b"".join(lines))
     unbroken = resumable(Local()).run(3).rows()
     agree(unbroken, resumable(Local()).run(3, run_dir=tmp_path, resume=True).rows(), 0)
+
+
+def test_a_round_of_one_line_is_named_by_it(tmp_path):
+    path = tmp_path / "history.jsonl"
+    path.touch()
+    file = HistoryFile(path)
+    file.append([row(1, "a", 0.5), row(2, "a", 0.25)])
+    path.write_bytes(path.read_bytes().replace(b'"accuracy": 0.25', b'"accuracy": 0.35'))
+    with pytest.raises(CheckpointError, match="In round 2, line 2 was changed"):
+        HistoryFile(path).take_up(file.marks)

@@ -48,3 +48,10 @@ def test_names_that_look_like_paths_do_not_collide():
 def test_what_cannot_be_kept_is_named(state, message):
     with pytest.raises(StateError, match=message):
         pack(state)
+
+
+def test_numbers_that_json_does_not_have_come_back():
+    tensors, skeleton = pack({"best": float("-inf"), "mean": 0.5, "none": float("nan")})
+    found = unpack(tensors, json.loads(json.dumps(skeleton, allow_nan=False)))
+    assert (found["best"], found["mean"], found["none"] == found["none"]) == (float("-inf"), 0.5, False)
+    assert skeleton["dict"]["mean"] == 0.5, "as JSON writes it"
