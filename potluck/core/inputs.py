@@ -112,6 +112,18 @@ def size_of(inputs: Any) -> int:
     return len(inputs) if isinstance(inputs, Tensor) else len(tree_leaves(inputs)[0])
 
 
+def advice_on(inputs: Any) -> str:
+    """What to do about inputs that a module cannot read, where their type may be the reason."""
+    types = {leaf.dtype for leaf in tree_leaves(inputs) if not leaf.is_floating_point()}
+    if not types:
+        return ""
+    named = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
+    return (
+        f". Inputs of {named} reach a module as they are: give measurements as floats (x.astype('float32')), indices "
+        f"as int64, and flat bytes with Plan(scale='bytes')."
+    )
+
+
 def as_model_reads(inputs: Any, dtype: torch.dtype, scale: str = "pictures") -> Any:
     """Stored inputs as a module reads them. This is all that happens to them:
 

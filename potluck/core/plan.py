@@ -55,6 +55,8 @@ class Plan(Settings):
         epochs: passes over the samples in each training; by default 1. With 0 nothing is trained.
         batch_size: samples at each step; by default 32. A last batch of a single sample is added to the batch before
             it, since BatchNorm cannot train on one sample.
+        accumulate: how many batches a step looks at, one after the other, where all of them at once would take too much
+            memory: their gradients are put together, as of one batch so many times as large. By default 1.
         schedule: what ``lr`` is multiplied by: "constant" (the default), "linear", "cosine", or a function of the
             progress through a training, from 0 to 1, and the round.
         max_grad_norm: the largest norm of the gradient; by default None, for no bound.
@@ -76,6 +78,7 @@ class Plan(Settings):
     weight_decay: float = Field(0.0, ge=0)
     epochs: int = Field(1, ge=0)
     batch_size: int = Field(32, ge=1)
+    accumulate: int = Field(1, ge=1)
     schedule: Literal["constant", "linear", "cosine"] | Schedule | Imported = "constant"
     max_grad_norm: float | None = Field(None, gt=0)
     transform: Callable[[Any], Any] | Imported | None = None

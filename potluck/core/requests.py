@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from potluck.core.architecture import spec, token
-from potluck.core.errors import ModelError
+from potluck.core.errors import ModelError, SettingsError
 from potluck.core.groups import Group, Update, names_of, within
 from potluck.core.learner import Learner
 from potluck.core.model_spec import ModelSpec
@@ -138,6 +138,8 @@ class Fit(Work):
         plan: how to train; by default one's own plan.
         combine_gradients: combines the objectives' gradients (one dict for each, and the context) into those that the
             optimizer gets; by default they are added up.
+        per_sample: whether ``combine_gradients`` gets the gradients of each sample, along a first dimension, as a
+            differentially private training needs them; by default False.
         mask: parameter name → where it may change (boolean, of its shape or one that broadcasts to it); by default
             everywhere.
         noise: name → shape; standard normal numbers of that shape for each sample, drawn anew at each step, which the
@@ -166,6 +168,11 @@ class Fit(Work):
     models: Sequence[str] = ()
     only: Iterable[str] | None = None
     groups: Sequence[Group] = ()
+    per_sample: bool = False
+
+    def __post_init__(self) -> None:
+        if self.per_sample and self.combine_gradients is None:
+            raise SettingsError("per_sample=True needs combine_gradients, which makes one gradient of the samples'.")
 
     def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
         if not self.models:
@@ -212,8 +219,10 @@ class Fit(Work):
         return (
             self.updates,
             self.combine_gradients,
+            self.per_sample,
             self.freeze_norm_stats,
             _steps(job.plan),
+            job.plan.batch_size if job.plan.accumulate > 1 else None,
             tuple((group.names, _steps(group.plan)) for group in job.groups),
             job.fresh,
             _columns(job.samples),

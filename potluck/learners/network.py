@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import ModelError, nearest
 from potluck.core.groups import chosen, names_of, within
-from potluck.core.inputs import describe, moved, nested
+from potluck.core.inputs import advice_on, describe, moved, nested
 from potluck.core.learner import Learner
 from potluck.core.model_spec import OWN
 from potluck.core.model_view import FrozenModel, ModelView, SeveralModules, view_of
@@ -23,11 +23,13 @@ from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Fitted, Job, OptimizerState
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
+from potluck.learners.gradients import as_asked
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 from potluck.learners.traits import Traits, probed
 
 if TYPE_CHECKING:
-    from potluck.core.objectives import Gradients
+    from potluck.core.inputs import Batch
+    from potluck.core.objectives import Context, Gradients
 
 EVALUATION_BATCH = 1024
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -144,7 +146,7 @@ class Network(Learner):
             raise ModelError(f"{owner}: {kind}: {error}") from error
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             told = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
-            raise ModelError(told + _advice(example)) from error
+            raise ModelError(told + advice_on(example)) from error
         found, expected = tuple(output.shape), (min(2, len(samples)), classes)
         if found != expected:
             raise ModelError(
@@ -171,6 +173,8 @@ class Network(Learner):
             for objectives, only in work.updates
         ]
         optimizers = Optimizers(job, parameters, self.remembered(job))
+        whole = not work.per_sample and job.plan.accumulate == 1
+        gradients_of = _gradients if whole else as_asked(_gradients, module, work, job.plan)
         losses: list[list[Tensor]] = []
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
@@ -183,12 +187,9 @@ class Network(Learner):
                 for objectives, sought in updates:
                     gradients: list[Gradients] = []
                     for objective in objectives:
-                        loss = objective(view, batch, context)
-                        found = torch.autograd.grad(
-                            loss, list(sought.values()), allow_unused=True, materialize_grads=True
-                        )
-                        gradients.append(dict(zip(sought, found, strict=True)))
-                        losses[-1].append(loss.detach())
+                        found, loss = gradients_of(objective, view, sought, batch, context)
+                        gradients.append(found)
+                        losses[-1].append(loss)
                     combine = work.combine_gradients
                     combined = combine(gradients, context) if combine else add_up(gradients)
                     optimizers.step(combined, mask, step.rates)
@@ -267,21 +268,18 @@ def _replace(frozen: nn.Parameter, entry: Tensor) -> None:
         frozen.data = value.clone()
 
 
-def _advice(example: Any) -> str:
-    """What to do about inputs that a module cannot read, where their type may be the reason."""
-    types = {leaf.dtype for leaf in tree_leaves(example) if not leaf.is_floating_point()}
-    if not types:
-        return ""
-    named = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
-    return (
-        f". Inputs of {named} reach a module as they are: give measurements as floats (x.astype('float32')), indices "
-        f"as int64, and flat bytes with Plan(scale='bytes')."
-    )
-
-
 def _kind(plan: Plan) -> str:
     """Which optimizer it is. What has no name to be known by in a later process is known by its address in this one."""
     return stable_name(plan.optimizer) or str(plan.optimizer)
+
+
+def _gradients(
+    objective: Any, view: Any, sought: Mapping[str, Tensor], batch: Batch, context: Context
+) -> tuple[Gradients, Tensor]:
+    """An objective's gradients for these parameters, and its loss."""
+    loss = objective(view, batch, context)
+    found = torch.autograd.grad(loss, list(sought.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(sought, found, strict=True)), loss.detach()
 
 
 def add_up(gradients: list[Gradients]) -> Gradients:

@@ -35,16 +35,19 @@ class Step:
         return self.rates[0]
 
 
+def cuts(samples: int, size: int) -> list[int]:
+    """Where samples are cut into batches of a size. BatchNorm cannot train on one: a single last one is not cut off."""
+    found = list(range(size, samples, size))
+    return found[:-1] if found and samples - found[-1] == 1 else found
+
+
 def batch_schedule(samples: int, plan: Plan, seed: int, round: int, more: Sequence[Plan] = ()) -> Iterator[Step]:
     """All steps of a training: the plan's epochs and batches, at its rate and at those of more plans."""
-    plans = (plan, *more)
-    cuts = list(range(plan.batch_size, samples, plan.batch_size))
-    if cuts and samples - cuts[-1] == 1:
-        cuts.pop()  # BatchNorm cannot train on a single sample: it joins the batch before it
-    number, total = 0, plan.epochs * (len(cuts) + 1)
+    plans, ends = (plan, *more), cuts(samples, plan.batch_size * plan.accumulate)
+    number, total = 0, plan.epochs * (len(ends) + 1)
     for epoch in range(plan.epochs if samples else 0):
         order = torch.randperm(samples, generator=generator(seed, "order", epoch))
-        for rows in order.tensor_split(cuts):
+        for rows in order.tensor_split(ends):
             yield Step(number, epoch, rows, tuple(each.rate(number / total, round) for each in plans))
             number += 1
 

@@ -34,6 +34,15 @@ def fresh(plan: Plan, parameter: Tensor) -> Moments:
     return {"step": counts, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
 
+def clipped(gradients: Gradients, plan: Plan) -> Gradients:
+    """Each network's gradients scaled down to a total norm of at most ``plan.max_grad_norm``, by torch's formula."""
+    if plan.max_grad_norm is None or not gradients:
+        return gradients
+    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)
+    factor = (plan.max_grad_norm / (norms + 1e-6)).clamp(max=1.0)
+    return {name: g * factor.reshape(-1, *[1] * (g.ndim - 1)) for name, g in gradients.items()}
+
+
 def advance(
     plan: Plan,
     parameters: Mapping[str, Tensor],

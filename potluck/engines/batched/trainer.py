@@ -16,7 +16,6 @@ from potluck.core.groups import chosen
 from potluck.core.inputs import Batch, size_of
 from potluck.core.model_view import copy_holding, view_of
 from potluck.core.objectives import AnyObjective, Gradients
-from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
 from potluck.engines.batched.cuda_graphs import Replayed, replayed
@@ -29,7 +28,7 @@ from potluck.engines.batched.kernels.factored_linear import (
     plain_sgd,
     subtract_products,
 )
-from potluck.engines.batched.optimizers import advance, fresh
+from potluck.engines.batched.optimizers import advance, clipped, fresh
 from potluck.engines.batched.stacking import (
     Capacity,
     Stack,
@@ -43,6 +42,7 @@ from potluck.engines.batched.stacking import (
     networks,
     on_host,
 )
+from potluck.learners.gradients import check_each_sample, gradients_in_pieces, of_each_sample
 from potluck.learners.network import add_up, set_mode
 from potluck.learners.schedule import JointStep, Shape, Step, batch_schedule, epoch_means, in_lockstep
 
@@ -101,6 +101,10 @@ class Training:
         self.dtype = network.dtype
         self.skeleton = copy_holding(network.model, common).to(device)
         set_mode(self.skeleton, self.work.freeze_norm_stats)
+        if self.work.per_sample:
+            check_each_sample(self.skeleton)
+        self._whole = not self.work.per_sample and self.plan.accumulate == 1
+        """Whether gradients are those of a step's batch as a whole."""
         tensors = {name: tensor for name, tensor in network.tensors().items() if name not in common}
         parameters = empty_stack({n: tensors.pop(n) for n in network.trainable()}, capacity.networks, device)
         frozen = empty_stack({n: tensors.pop(n) for n in network.frozen() if n in tensors}, capacity.networks, device)
@@ -126,7 +130,7 @@ class Training:
         every = len(self._plans) == 1 and self._updates[0][1] == tuple(parameters)
         alone = every and len(self.work.objectives) == 1 and not self.work.combine_gradients and not self.state.mask
         plain = self.plan.optimizer == "sgd" and plain_sgd(self.plan)
-        may_factor = alone and plain and not on_gpu and precision != "bfloat16"
+        may_factor = alone and plain and self._whole and not on_gpu and precision != "bfloat16"
         self._calls: tuple[Call, ...] | None = None if may_factor else ()
         """The calls of linear layers whose gradients stay in factors; None until the first turn has seen them."""
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
@@ -297,26 +301,47 @@ class Training:
         in_factors = {call.weight for call in self._calls or ()}
         sought = {name: parameters[name] for name in changing if name not in in_factors}
         fixed = {**frozen, **{name: parameter for name, parameter in parameters.items() if name not in sought}}
+        buffers = dict(buffers)
         gradients: list[Gradients] = []
         losses, outer, inner = [], zeros, zeros
         for objective in objectives:
-
-            def loss_of(
-                sought: tuple[Stack, list[Tensor]], buffers: Stack, objective: Any = objective
-            ) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
-                # Layers write to their buffers: let them write to copies, and pass those on.
-                written = {name: buffer.clone() for name, buffer in buffers.items()}
-                parameters = {**sought[0], **fixed}
-                with self._linear_layers(parameters, sought[1], size_of(batch["x"])) as inputs:
-                    loss = objective(view_of(self.skeleton, {**parameters, **written}), batch, known)
-                return loss, (loss.detach(), written, inputs)
-
-            found, (_, (loss, buffers, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros), buffers)
-            gradient, outer = found
+            of_batch = partial(self._of_batch, objective, sought, fixed, buffers, known, zeros)
+            if self._whole:
+                gradient, loss, outer, inner = of_batch(batch)
+            else:
+                each = partial(self._of_samples, objective, sought, fixed, buffers, known)
+                one = each if self.work.per_sample else lambda piece, of_batch=of_batch: of_batch(piece)[:2]
+                gradient, loss = gradients_in_pieces(one, batch, self.work, self.plan)
             gradients.append(gradient)
             losses.append(loss)
         combined = self.work.combine_gradients(gradients, known) if self.work.combine_gradients else add_up(gradients)
         return combined, buffers, torch.stack(losses), outer, inner
+
+    def _of_batch(
+        self, objective: Any, sought: Stack, fixed: Stack, buffers: Stack, known: Any, zeros: list[Tensor], batch: Batch
+    ) -> tuple[Gradients, Tensor, list[Tensor], list[Tensor]]:
+        """One objective's gradients, its loss, and gradients in factors. ``buffers`` takes up what layers write."""
+
+        def loss_of(sought: tuple[Stack, list[Tensor]]) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
+            written = {name: buffer.clone() for name, buffer in buffers.items()}
+            parameters = {**sought[0], **fixed}
+            with self._linear_layers(parameters, sought[1], size_of(batch["x"])) as inputs:
+                loss = objective(view_of(self.skeleton, {**parameters, **written}), batch, known)
+            return loss, (loss.detach(), written, inputs)
+
+        (gradients, outer), (_, (loss, written, inner)) = grad_and_value(loss_of, has_aux=True)((sought, zeros))
+        buffers.update(written)
+        return gradients, loss, outer, inner
+
+    def _of_samples(
+        self, objective: Any, sought: Stack, fixed: Stack, buffers: Stack, known: Any, batch: Batch
+    ) -> tuple[Gradients, Tensor]:
+        """One objective's gradients for each sample, and its loss."""
+
+        def loss_of(sought: Gradients, sample: Batch) -> Any:
+            return objective(view_of(self.skeleton, {**sought, **fixed, **buffers}), sample, known)
+
+        return of_each_sample(loss_of, sought, batch)
 
     @contextmanager
     def _linear_layers(self, parameters: Stack, zeros: list[Tensor], samples: int) -> Iterator[list[Tensor]]:
@@ -362,12 +387,3 @@ class Training:
 def _schedule(job: Job) -> Iterator[Step]:
     """All steps of a job, at the rates of all its plans."""
     return batch_schedule(len(job.samples), job.plan, job.seed, job.round, job.plans[1:])
-
-
-def clipped(gradients: Gradients, plan: Plan) -> Gradients:
-    """Each network's gradients scaled down to a total norm of at most ``plan.max_grad_norm``, by torch's formula."""
-    if plan.max_grad_norm is None or not gradients:
-        return gradients
-    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)
-    factor = (plan.max_grad_norm / (norms + 1e-6)).clamp(max=1.0)
-    return {name: g * factor.reshape(-1, *[1] * (g.ndim - 1)) for name, g in gradients.items()}
