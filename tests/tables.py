@@ -12,6 +12,7 @@ from torch import nn
 import potluck
 from potluck import models
 from potluck.core.history import Row
+from potluck.models.exits import ExitNetwork
 
 SHAPE = (1, 6, 6)
 
@@ -56,6 +57,14 @@ def mlp(seed: int | None, hidden: int = 8, classes: int = 3, dtype: torch.dtype 
 def slim_cnn(rate: float = 1.0) -> nn.Module:
     """A convolutional network of one family of any width, as HeteroFL has them."""
     return models.cnn(SHAPE, 3, channels=(4,), norm=True, rate=rate, scale=True)
+
+
+def exit_mlp(seed: int | None, exits: int, width: int) -> nn.Module:
+    """Linear layers of one width with an exit after each, as ScaleFL has them."""
+    _seed(seed)
+    inputs = [36] + [width] * (exits - 1)
+    steps = {f"step{j}": nn.Sequential(nn.Flatten(), nn.Linear(n, width), nn.Tanh()) for j, n in enumerate(inputs)}
+    return ExitNetwork(steps, {name: nn.Linear(width, 3) for name in steps}).double()
 
 
 def _seed(seed: int | None) -> None:

@@ -13,9 +13,12 @@ from potluck.methods.fedmd import FedMD
 from potluck.methods.fedrolex import FedRolex
 from potluck.methods.fml import FML
 from potluck.methods.heterofl import HeteroFL
+from potluck.methods.inclusivefl import InclusiveFL
+from potluck.methods.inco import InCo
 from potluck.methods.local import Local
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
+from potluck.methods.scalefl import ScaleFL
 
 _ALL = (
     CoFED,
@@ -28,9 +31,12 @@ _ALL = (
     FedRolex,
     FML,
     HeteroFL,
+    InclusiveFL,
+    InCo,
     Local,
     MHAT,
     PerHeFed,
+    ScaleFL,
 )
 
 METHODS = Registry("methods", {method.__name__: method for method in _ALL})
@@ -48,6 +54,9 @@ __all__ = [
     "FedMD",
     "FedRolex",
     "HeteroFL",
+    "InCo",
+    "InclusiveFL",
     "Local",
     "PerHeFed",
+    "ScaleFL",
 ]

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from potluck.core.architecture import Layout
@@ -31,14 +30,15 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.averaging import WindowPlace, window
 from potluck.methods.fedavg import Averaging
+from potluck.methods.own_loss import own_loss
 
 GLOBAL = "global"
 """The name of the server's own network."""
 
 
-def masked_cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """HeteroFL, section 3: cross-entropy in which the logits of classes that do not occur here count as 0."""
-    return F.cross_entropy(model(batch["x"]) * context["owned"], batch["y"])
+def masked_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """HeteroFL, section 3: the loss in which the logits of classes that do not occur here count as 0."""
+    return own_loss(model(batch["x"]) * context["owned"], batch, context)
 
 
 def occurring(me: Participant) -> Tensor:
@@ -94,7 +94,7 @@ class WidthScaling(Averaging):
         owned = occurring(me)
         if not self.masked_classes or bool(owned.all()):
             return super().training(me)
-        return Fit(masked_cross_entropy, context={"owned": owned})
+        return Fit(masked_loss, context={"owned": owned})
 
     def key(self, layout: Layout, name: str) -> str:
         return name

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 import potluck
+from potluck import models
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
 from potluck.methods import (
@@ -31,11 +32,26 @@ from potluck.methods import (
     FedMD,
     FedRolex,
     HeteroFL,
+    InclusiveFL,
+    InCo,
     Local,
     PerHeFed,
+    ScaleFL,
 )
 from tests.flower.fakes import FakeGrid, client_of, served, shared
-from tests.tables import PLAN, agree, cnn, deep_cnn, made_data, mlp, participants, slim_cnn, weights_agree
+from tests.tables import (
+    PLAN,
+    SHAPE,
+    agree,
+    cnn,
+    deep_cnn,
+    exit_mlp,
+    made_data,
+    mlp,
+    participants,
+    slim_cnn,
+    weights_agree,
+)
 
 SLIM = "tests.tables:slim_cnn"
 PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
@@ -57,6 +73,16 @@ def deep() -> list[nn.Module]:
 def narrow() -> list[nn.Module]:
     torch.manual_seed(0)
     return [slim_cnn(rate).double() for rate in (1, 0.5, 0.5, 1)]
+
+
+def residual() -> list[nn.Module]:
+    """ResNets whose second and third stages have two blocks, or one."""
+    torch.manual_seed(0)
+    return [models.build(f"resnet{d}", SHAPE, 3, stem="small", width=2).double() for d in (14, 10, 14, 10)]
+
+
+def leaving() -> list[nn.Module]:
+    return [exit_mlp(seed, exits, width) for seed, (exits, width) in enumerate(((2, 8), (1, 4), (2, 8), (1, 8)))]
 
 
 @dataclass(frozen=True)
@@ -96,9 +122,12 @@ ROWS = {
     "FedIN": Row(FedIN(pairs=6), deep),
     "FedRolex": Row(FedRolex(), narrow, federation={"participation": 0.75}),
     "HeteroFL": Row(HeteroFL(model=SLIM), narrow, imports=(SLIM,)),
+    "InCo": Row(InCo(), residual),
+    "InclusiveFL": Row(InclusiveFL(), deep),
     "Local": Row(Local(), mixed),
     "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),
     "PerHeFed": Row(PerHeFed(intra=0.5, offsets="random"), deep),
+    "ScaleFL": Row(ScaleFL(), leaving),
 }
 
 

@@ -14,7 +14,7 @@ import potluck
 from potluck.core.payload import Payload
 from potluck.federation.server import Server
 from potluck.methods import FedAvg, HeteroFL
-from potluck.methods.width_scaling import masked_cross_entropy
+from potluck.methods.width_scaling import masked_loss
 from potluck.models import build, cnn
 from tests.tables import SHAPE, agree, made_data, participants, weights_agree
 
@@ -61,7 +61,7 @@ def test_a_row_of_the_head_is_averaged_over_who_owns_the_class():
 
 def test_absent_classes_logits_count_as_zero():
     batch = {"x": torch.tensor([[2.0, 1.0, 3.0]]), "y": torch.tensor([0])}
-    loss = masked_cross_entropy(lambda x: x, batch, {"owned": torch.tensor([True, True, False])})
+    loss = masked_loss(lambda x: x, batch, {"owned": torch.tensor([True, True, False])})
     assert loss.item() == pytest.approx(0.407606, abs=1e-6)
 
 

@@ -71,6 +71,21 @@ DEFAULTS = {
         "masked_classes": True,
         "model": None,
     },
+    "InCo": {
+        "aggregation": "layerwise",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "variant": "code",
+        "largest": 5.0,
+        "clip": 0.1,
+    },
+    "InclusiveFL": {
+        "aggregation": "layerwise",
+        "weighting": "samples",
+        "batchnorm": "average",
+        "beta": 0.2,
+        "own_layers": 1,
+    },
     "Local": {},
     "MHAT": {
         "temperature": 5.0,
@@ -93,6 +108,18 @@ DEFAULTS = {
         },
     },
     "PerHeFed": {"inter": 0.5, "intra": 1.0, "offsets": "zero", "choices": {}},
+    "ScaleFL": {
+        "aggregation": "layerwise",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "masked_classes": False,
+        "model": None,
+        "gamma": 0.05,
+        "temperature": 3.0,
+        "distil_from": 1,
+        "variant": "paper",
+        "exits": "exits",
+    },
 }
 
 
@@ -133,12 +160,19 @@ LIMITS = [
     ("FedIN", "proximal", [0], [-0.1]),
     ("FedIN", "noise", [0], [-0.1]),
     ("FedIN", "pairs", [1], [0]),
+    ("InCo", "largest", [0], [-0.1]),
+    ("InCo", "clip", [0.5], [0]),
+    ("InclusiveFL", "beta", [0, 1], [-0.1, 1.1]),
+    ("InclusiveFL", "own_layers", [0], [-1]),
     ("MHAT", "temperature", [0.5], [0]),
     ("MHAT", "first_epochs", [0], [-1]),
     ("MHAT", "epochs", [0], [-1]),
     ("MHAT", "distill_lr", [0.5], [0]),
     ("PerHeFed", "inter", [0.5, 1], [0, 1.1]),
     ("PerHeFed", "intra", [0.5, 1], [0, 1.1]),
+    ("ScaleFL", "gamma", [0], [-0.1]),
+    ("ScaleFL", "temperature", [0.5], [0]),
+    ("ScaleFL", "distil_from", [1], [0]),
 ]
 
 
