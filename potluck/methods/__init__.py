@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from potluck.core.registry import Registry
 from potluck.methods.cofed import CoFED
+from potluck.methods.ditto import Ditto
 from potluck.methods.draftfed import DraftFed
 from potluck.methods.fd import FD
+from potluck.methods.fedadagrad import FedAdagrad
+from potluck.methods.fedadam import FedAdam
 from potluck.methods.fedavg import FedAvg
+from potluck.methods.fedbn import FedBN
 from potluck.methods.feddistill import FedDistill
 from potluck.methods.fedin import FedIN
 from potluck.methods.fedmd import FedMD
+from potluck.methods.fednova import FedNova
+from potluck.methods.fedprox import FedProx
 from potluck.methods.fedrolex import FedRolex
+from potluck.methods.fedyogi import FedYogi
 from potluck.methods.fml import FML
 from potluck.methods.heterofl import HeteroFL
 from potluck.methods.inclusivefl import InclusiveFL
@@ -18,17 +25,25 @@ from potluck.methods.inco import InCo
 from potluck.methods.local import Local
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
+from potluck.methods.scaffold import SCAFFOLD
 from potluck.methods.scalefl import ScaleFL
 
 _ALL = (
     CoFED,
+    Ditto,
     DraftFed,
     FD,
+    FedAdagrad,
+    FedAdam,
     FedAvg,
+    FedBN,
     FedDistill,
     FedIN,
     FedMD,
+    FedNova,
+    FedProx,
     FedRolex,
+    FedYogi,
     FML,
     HeteroFL,
     InclusiveFL,
@@ -36,6 +51,7 @@ _ALL = (
     Local,
     MHAT,
     PerHeFed,
+    SCAFFOLD,
     ScaleFL,
 )
 
@@ -46,13 +62,21 @@ __all__ = [
     "FML",
     "METHODS",
     "MHAT",
+    "SCAFFOLD",
     "CoFED",
+    "Ditto",
     "DraftFed",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedBN",
     "FedDistill",
     "FedIN",
     "FedMD",
+    "FedNova",
+    "FedProx",
     "FedRolex",
+    "FedYogi",
     "HeteroFL",
     "InCo",
     "InclusiveFL",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from potluck.core.model_spec import Declared, ModelSpec
 from potluck.core.payload import Payload
-from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.requests import Exchange, Fit, Fitted, Predict, Request
 from potluck.core.samples import Samples
 from potluck.federation.method import Answer, Needs, Steps, exchange
 from potluck.federation.participant import Participant
@@ -27,14 +27,23 @@ class Averaging(WeightSharing):
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)
-        yield self.training(me)
-        self.take(me, (yield Exchange("weights", Payload(self.shared(me)))))
+        fitted = yield from self.local_work(me)
+        self.take(me, (yield Exchange("weights", self.upload(me, fitted))))
         me.state["round"] = me.round
         return None
+
+    def local_work(self, me: Participant) -> Generator[Request, Any, Fitted]:
+        """What a participant does between what it received and what it sends: by default one training."""
+        fitted: Fitted = yield self.training(me)
+        return fitted
 
     def training(self, me: Participant) -> Fit:
         """The local training: what most methods derived from FedAvg change."""
         return Fit()
+
+    def upload(self, me: Participant, fitted: Fitted) -> Payload:
+        """What a participant sends after its training."""
+        return Payload(self.shared(me))
 
     @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
@@ -78,7 +87,7 @@ class FedAvg(Averaging):
         return (*self.reports, *([GLOBAL] if self.fine_tune else []))
 
     def models(self, me: Participant) -> Declared:
-        return {TUNED: ModelSpec(lambda: copy.deepcopy(me.model))} if self.fine_tune else {}
+        return own_copy(me, TUNED) if self.fine_tune else {}
 
     def round(self, me: Participant) -> Steps:
         yield from super().round(me)
@@ -92,3 +101,8 @@ class FedAvg(Averaging):
 
     def predict_with(self, model: str, party: Participant | Server, inputs: Samples) -> Answer:
         return (yield Predict(inputs)) if model == GLOBAL else (yield from super().predict_with(model, party, inputs))
+
+
+def own_copy(me: Participant, name: str) -> Declared:
+    """A further model that begins as a copy of a participant's own; none of what is no network: ``needs`` says so."""
+    return {name: ModelSpec(lambda: copy.deepcopy(me.model))} if me.learner.shows_layers else {}

@@ -129,6 +129,11 @@ class WeightSharing(Method):
             known[digest] = {name: self.key(layout, name) for name in layout}
         return known[digest]
 
+    def weight(self, server: Server, sender: str) -> float:
+        """How much a participant counts in a mean."""
+        samples = server.state["samples"][sender] if self.weighting == "samples" else 1
+        return float(samples * server.participant_weights[sender])
+
     def parameters(self, server: Server) -> set[str]:
         """The keys of the entries that somebody trains: what a server may move by a step of its own.
 
@@ -201,8 +206,8 @@ class WeightSharing(Method):
             server.state["global"].update({keys[name]: entry for name, entry in tensors.items()})
 
     def step(self, server: Server, means: dict[str, Tensor]) -> None:
-        """From the old values to the new ones, when all are merged: by default to the means."""
-        server.state["global"] = means
+        """From the old values to the new ones, when all are merged: by default to the means, where there are any."""
+        server.state["global"] = {**server.state["global"], **means}
 
     @exchange(lambda self, server, sender: Schema(), optional=True)
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
@@ -244,16 +249,15 @@ class Merge:
 
     def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
         """Merges one participant's entries: w ← Σ (n_k / n) w_k."""
-        samples = self._server.state["samples"][sender] if self._method.weighting == "samples" else 1
-        weight = samples * self._server.participant_weights[sender]
+        weight = self._method.weight(self._server, sender)
         at, masks = self._method.places(self._server, sender), self._method.masks(self._server, sender)
         for name, key in self._method.keys(self._server, sender).items():
             self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
 
     def means(self) -> dict[str, Tensor]:
-        """The mean by key; the old value where nobody sent one. The old values stay as they are."""
+        """The mean by key, of the keys of which anybody sent something. The old values stay as they are."""
         old = self._server.state["global"]
-        return {key: mean.result(old[key]) for key, mean in self._means.items()}
+        return {key: mean.result(old[key]) for key, mean in self._means.items() if not mean.empty}
 
     def finish(self) -> None:
         """Replaces the old values by the means, or as the method steps from one to the other."""
@@ -271,10 +275,15 @@ def held_once(layouts: Mapping[str, Layout], digests: Mapping[str, str]) -> dict
     return {sender: known.setdefault(digests[sender], layout) for sender, layout in layouts.items()}
 
 
-def schema_of(layout: Layout, names: list[str] | None = None, more: Mapping[str, TensorSpec] | None = None) -> Schema:
-    """The schema of answers that carry these entries of a layout, and perhaps more."""
+def schema_of(
+    layout: Layout,
+    names: list[str] | None = None,
+    more: Mapping[str, TensorSpec] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Schema:
+    """The schema of answers that carry these entries of a layout, and perhaps more tensors and facts."""
     chosen = layout if names is None else names
-    return Schema({**{name: _like(*layout[name]) for name in chosen}, **(more or {})})
+    return Schema({**{name: _like(*layout[name]) for name in chosen}, **(more or {})}, dict(facts or {}))
 
 
 def _like(kind: str | int, *shape: str | int) -> TensorSpec:

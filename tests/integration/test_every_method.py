@@ -24,13 +24,21 @@ from potluck.methods import (
     FML,
     METHODS,
     MHAT,
+    SCAFFOLD,
     CoFED,
+    Ditto,
     DraftFed,
+    FedAdagrad,
+    FedAdam,
     FedAvg,
+    FedBN,
     FedDistill,
     FedIN,
     FedMD,
+    FedNova,
+    FedProx,
     FedRolex,
+    FedYogi,
     HeteroFL,
     InclusiveFL,
     InCo,
@@ -56,6 +64,7 @@ from tests.tables import (
 SLIM = "tests.tables:slim_cnn"
 PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
 ROUNDS = 3
+SGD = PLAN.replace(momentum=0.0, lr=0.2)
 
 
 def alike() -> list[nn.Module]:
@@ -111,14 +120,19 @@ class Row:
 # One line for each method, by name, so that lines of several people meet without trouble.
 ROWS = {
     "CoFED": Row(CoFED(update_batch_size=16), mixed, PUBLIC[0], chance=0.4),
+    "Ditto": Row(Ditto(), alike, federation={"participation": 0.75}),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
     "FD": Row(FD(), mixed, PUBLIC[0]),
+    "FedAdagrad": Row(FedAdagrad(server_lr=0.03), alike),
+    "FedAdam": Row(FedAdam(server_lr=0.03), alike, federation={"participation": 0.75}),
+    "FedAdam layerwise": Row(FedAdam(server_lr=0.03, aggregation="layerwise"), mixed),
     "FedAvg": Row(FedAvg(), alike, federation={"participation": 0.75}),
     "FedAvg layerwise": Row(FedAvg(aggregation="layerwise", batchnorm="local"), mixed),
     "FedAvg personalised": Row(FedAvg(fine_tune=1, batchnorm="local statistics"), alike),
     "FML": Row(FML(), mixed),
     "FedDistill": Row(FedDistill(), mixed),
     "FedMD": Row(FedMD(subset=20), mixed, PUBLIC),
+    "FedBN": Row(FedBN(), alike),
     "FedIN": Row(FedIN(pairs=6), deep),
     "FedRolex": Row(FedRolex(), narrow, federation={"participation": 0.75}),
     "HeteroFL": Row(HeteroFL(model=SLIM), narrow, imports=(SLIM,)),
@@ -128,6 +142,13 @@ ROWS = {
     "MHAT": Row(MHAT(server_plan=PLAN), mixed, PUBLIC),
     "PerHeFed": Row(PerHeFed(intra=0.5, offsets="random"), deep),
     "ScaleFL": Row(ScaleFL(), leaving),
+    "FedNova": Row(FedNova(), alike, federation={"participation": 0.75}),
+    "FedNova layerwise": Row(FedNova(aggregation="layerwise"), mixed),
+    "FedProx": Row(FedProx(mu=0.1), alike),
+    "FedProx layerwise": Row(FedProx(mu=0.1, aggregation="layerwise"), mixed),
+    "FedYogi": Row(FedYogi(server_lr=0.03), alike),
+    "SCAFFOLD": Row(SCAFFOLD(), alike, people={"plan": SGD}, federation={"participation": 0.75}),
+    "SCAFFOLD layerwise": Row(SCAFFOLD(aggregation="layerwise"), mixed, people={"plan": SGD}),
 }
 
 

@@ -10,6 +10,8 @@ from potluck.core.errors import SettingsError
 from potluck.methods import METHODS
 from tests.tables import deep_cnn, made_data, participants
 
+FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
+SERVER_OPTIMIZER = {**FEDAVG, "server_lr": 0.1, "tau": 0.001, "start_at": "tau squared"}
 DEFAULTS = {
     "CoFED": {"alpha": 0.3, "margin": 0.0, "update_batch_size": 1000, "update_epochs": None, "class_weighted": True},
     "DraftFed": {
@@ -25,7 +27,7 @@ DEFAULTS = {
         "frozen_norms": True,
     },
     "FD": {"temperature": 5.0, "first_epochs": None, "epochs": None, "distill_lr": None},
-    "FedAvg": {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0},
+    "FedAvg": FEDAVG,
     "FML": {
         "alpha": 0.5,
         "beta": 0.5,
@@ -93,19 +95,7 @@ DEFAULTS = {
         "epochs": 1,
         "distill_lr": None,
         "auxiliary": "mlp",
-        "server_plan": {
-            "optimizer": "sgd",
-            "lr": 0.1,
-            "momentum": 0.0,
-            "weight_decay": 0.0,
-            "epochs": 5,
-            "batch_size": 32,
-            "schedule": "constant",
-            "max_grad_norm": None,
-            "transform": None,
-            "augment": None,
-            "scale": "pictures",
-        },
+        "server_plan": potluck.Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32).model_dump(mode="json"),
     },
     "PerHeFed": {"inter": 0.5, "intra": 1.0, "offsets": "zero", "choices": {}},
     "ScaleFL": {
@@ -120,6 +110,14 @@ DEFAULTS = {
         "variant": "paper",
         "exits": "exits",
     },
+    "Ditto": {**FEDAVG, "lam": 1.0, "personal_epochs": None},
+    "FedAdagrad": {**SERVER_OPTIMIZER, "beta1": 0.0},
+    "FedAdam": {**SERVER_OPTIMIZER, "beta1": 0.9, "beta2": 0.99, "bias_correction": False},
+    "FedYogi": {**SERVER_OPTIMIZER, "beta1": 0.9, "beta2": 0.99},
+    "FedBN": {**FEDAVG, "weighting": "uniform", "batchnorm": "local"},
+    "FedNova": FEDAVG,
+    "FedProx": {**FEDAVG, "mu": 0.01},
+    "SCAFFOLD": {**FEDAVG, "weighting": "uniform", "server_lr": 1.0, "optimizers": "sgd"},
 }
 
 
@@ -148,6 +146,11 @@ LIMITS = [
     ("FD", "first_epochs", [0], [-1]),
     ("FD", "epochs", [0], [-1]),
     ("FD", "distill_lr", [0.5], [0]),
+    ("Ditto", "lam", [0], [-0.1]),
+    ("Ditto", "fine_tune", [0], [1]),
+    ("FedAdagrad", "beta1", [0, 0.9], [-0.1, 1]),
+    ("FedAdam", "beta2", [0, 1], [-0.1, 1.1]),
+    ("FedAdam", "tau", [0.1], [0]),
     ("FedAvg", "fine_tune", [0, 2], [-1]),
     ("FML", "alpha", [0, 1], [-0.1, 1.1]),
     ("FML", "beta", [0, 1], [-0.1, 1.1]),

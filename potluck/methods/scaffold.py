@@ -1,0 +1,157 @@
+"""SCAFFOLD (Karimireddy et al., ICML 2020): control variates cancel the drift of local training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from potluck.core.errors import RequirementsError
+from potluck.core.objectives import Context, Gradients
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange, Fit, Fitted, Request
+from potluck.core.schema import Schema
+from potluck.federation.method import Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.fedavg import FedAvg
+from potluck.methods.tensor_groups import group_of, under
+from potluck.methods.weight_sharing import Merge
+
+CONTROL = "c"
+"""Under which name the control variates, and what changes in them, travel beside the weights."""
+
+
+class SCAFFOLD(FedAvg):
+    """Algorithm 1 with option II: local steps are corrected by the server's control variate c and one's own c_i.
+
+    y ← y − η(g − c_i + c) in each local step; c_i⁺ = c_i − c + (x − y)/(Kη) after K of them; the server takes
+    x ← x + η_g · mean(y − x) and c ← c + Σ(c_i⁺ − c_i)/N, with N all participants (on mixed models those who have the
+    entry), whoever took part. Control variates begin at zero, cover parameters only, and last between rounds.
+
+    Args:
+        server_lr: η_g; by default 1.
+        optimizers: "sgd" (the default) refuses plans for which option II does not hold: others than SGD, with momentum,
+            a schedule or clipping. "any" takes (x − y)/(Kη) for the mean gradient with any plan, as public code does.
+        aggregation: as in ``FedAvg``; by default "whole".
+        weighting: as in ``FedAvg``; by default "uniform", as in the paper.
+        batchnorm: as in ``FedAvg``; by default "average".
+        fine_tune: as in ``FedAvg``; by default 0.
+    """
+
+    sends: ClassVar[Mapping[str, str]] = {
+        **FedAvg.sends,
+        "weights": f"{FedAvg.sends['weights']}, and the change of its control variate, as large as the weights",
+        "control": "the names of the parameters that it trains, once",
+    }
+    tells_buffers: ClassVar[bool] = True
+
+    weighting: Literal["samples", "uniform"] = "uniform"
+    server_lr: float = Field(1.0, gt=0)
+    optimizers: Literal["sgd", "any"] = "sgd"
+
+    def join(self, me: Participant) -> Steps:
+        plan = me.plan
+        plain = plan.optimizer == "sgd" and not plan.momentum and plan.schedule == "constant"
+        if self.optimizers == "sgd" and (not plain or plan.max_grad_norm is not None):
+            raise RequirementsError(
+                f"{me.name}: SCAFFOLD needs plain SGD at a constant rate; its plan is {plan!r}. Change the plan, or "
+                f'have SCAFFOLD take it as it is: optimizers="any".'
+            )
+        yield from super().join(me)
+        shared = self.shared(me)
+        zeros = {name: torch.zeros_like(shared[name]) for name in me.network.trainable() if name in shared}
+        reply = yield Exchange("control", Payload(facts={"names": list(zeros)}))
+        me.state.update(own=zeros, c=group_of(reply, CONTROL))
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        yield from super().round(me)
+        change = me.state.pop("change")
+        me.state["own"] = {name: c + change[name] for name, c in me.state["own"].items()}
+        return None
+
+    def local_work(self, me: Participant) -> Generator[Request, Any, Fitted]:
+        x = self.shared(me)
+        fitted: Fitted = yield self.training(me)
+        me.state["change"] = self.change(me, x, fitted.steps)
+        return fitted
+
+    def upload(self, me: Participant, fitted: Fitted) -> Payload:
+        return Payload({**self.shared(me), **under(CONTROL, me.state["change"])})
+
+    def training(self, me: Participant) -> Fit:
+        return Fit(combine_gradients=corrected, context={"c": me.state["c"], "own": me.state["own"]})
+
+    def change(self, me: Participant, x: Mapping[str, Tensor], steps: int) -> dict[str, Tensor]:
+        """c_i⁺ − c_i = (x − y)/(Kη) − c; nothing, where no step was taken."""
+        y, c = self.shared(me), me.state["c"]
+        if not steps:
+            return {name: torch.zeros_like(entry) for name, entry in c.items()}
+        return {name: (x[name] - y[name]) / (steps * me.plan.lr) - entry for name, entry in c.items()}
+
+    def take(self, me: Participant, reply: Payload) -> None:
+        """Loads the weights, and stores the server's control variate."""
+        me.load({name: entry for name, entry in reply.tensors.items() if not name.startswith(f"{CONTROL}/")})
+        if control := group_of(reply, CONTROL):
+            me.state["c"] = control
+
+    @exchange(lambda self, server, sender: Schema.of(self.reply(server, sender).tensors))
+    def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """The mean, and c ← c + ΣΔc_i / N."""
+        merge, c, senders = Merge(self, server), dict(server.state["control"]), []
+        holders = Counter(key for name in server.state["names"] for key in self.controlled(server, name).values())
+        for sender, payload in answers:
+            merge.add(sender, payload.tensors)
+            change = group_of(payload, CONTROL)
+            for name, key in self.controlled(server, sender).items():
+                c[key] = c[key] + change[name] / holders[key]
+            senders.append(sender)
+        merge.finish()
+        server.state["control"] = c
+        return self.replies(server, senders)
+
+    def step(self, server: Server, means: dict[str, Tensor]) -> None:
+        old = server.state["global"]
+        moved = {k: old[k] + self.server_lr * (means[k] - old[k]) for k in self.parameters(server) & means.keys()}
+        super().step(server, means if self.server_lr == 1 else {**means, **moved})
+
+    def covered(self, server: Server, sender: str) -> Schema:
+        """The names of entries of the sender's own."""
+        layout = server.state["layouts"][sender]
+        return Schema(facts={"names": list[Literal[tuple(layout)]]})  # type: ignore[misc]
+
+    @exchange(covered, phase="join")
+    def control(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """Stores which entries each one's control variate covers, and sends the server's."""
+        names, c = dict(server.state.get("names", {})), dict(server.state.get("control", {}))
+        told = {sender: payload.facts["names"] for sender, payload in answers}
+        server.state["names"] = {**names, **told}
+        for sender in told:
+            entries = self.entries(server, sender)
+            for name, key in self.controlled(server, sender).items():
+                c.setdefault(key, torch.zeros_like(entries[name]))
+        server.state["control"] = c
+        return {sender: Payload(under(CONTROL, self.control_of(server, sender))) for sender in told}
+
+    def controlled(self, server: Server, sender: str) -> dict[str, str]:
+        """The keys of those entries of a participant that its control variate covers."""
+        keys = self.keys(server, sender)
+        return {name: keys[name] for name in server.state["names"][sender]}
+
+    def control_of(self, server: Server, sender: str) -> dict[str, Tensor]:
+        """The server's control variate, as far as a participant's goes."""
+        return {name: server.state["control"][key] for name, key in self.controlled(server, sender).items()}
+
+    def reply(self, server: Server, sender: str) -> Payload:
+        return Payload({**self.entries(server, sender), **under(CONTROL, self.control_of(server, sender))})
+
+
+def corrected(gradients: list[Gradients], context: Context) -> Gradients:
+    """g − c_i + c."""
+    c: Mapping[str, Any] = context["c"]
+    return {name: g - context["own"][name] + c[name] if name in c else g for name, g in gradients[0].items()}
