@@ -18,6 +18,7 @@ from potluck.core.errors import RequirementsError, SettingsError
 
 if TYPE_CHECKING:
     from potluck.core.history import Row
+    from potluck.core.tasks import Metrics
     from potluck.federation.federation import Federation
     from potluck.recipes import Recipe
 
@@ -72,6 +73,8 @@ def run(
         console.print(f"Stopped after round {played}. Go on with:\n{again}")
         raise typer.Exit(130) from None
     typer.echo(federation.history.table())
+    for name, metrics in federation.unseen_metrics.items():
+        typer.echo(f"{name}, who took no part: {_as_newcomer(metrics)}")
     if before >= recipe.rounds > 0:
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
     if profiler is not None:
@@ -90,6 +93,12 @@ def warnings_on(console: Console) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def _as_newcomer(metrics: Metrics) -> str:
+    """What a newcomer scored, in words."""
+    told = [f"{name} {value:.3f}" for name, value in metrics.items() if value is not None]
+    return ", ".join(told) or "nothing to tell"
 
 
 def _check_folder(folder: Path, resume: bool, console: Console) -> None:

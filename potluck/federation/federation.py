@@ -20,7 +20,7 @@ from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
 from potluck.core.samples import Samples, SharedData, as_pair
-from potluck.core.tasks import Metrics, Scores
+from potluck.core.tasks import NOTHING, Metrics, Scores
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published
@@ -28,6 +28,7 @@ from potluck.federation.availability import Availability, as_availability
 from potluck.federation.clock import VirtualClock
 from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
 from potluck.federation.method import Method
+from potluck.federation.newcomers import adapting, check_newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop, ParticipantTally
@@ -68,6 +69,9 @@ class Federation:
         storage: where participants are while others run: in "memory" (the default), or on "disk", in a temporary
             folder.
         channel: the route of all payloads, with its limits; by default ``Channel()``.
+        unseen: participants who take no part and are evaluated when a run has ended, with what the method gives to one
+            who joins then (see ``evaluate_unseen``); by default none.
+        unseen_epochs: how many epochs each of them trains on its own data before; by default 0.
     """
 
     def __init__(
@@ -88,6 +92,8 @@ class Federation:
         max_concurrent: int | None = None,
         storage: str = "memory",
         channel: Channel | None = None,
+        unseen: Iterable[Participant] = (),
+        unseen_epochs: int = 0,
     ) -> None:
         if not isinstance(method, Method):
             raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
@@ -119,8 +125,15 @@ class Federation:
         self._answering, self._server_answering = method.answering(), method.server_answering()
 
         shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
-        self.participants = self._admitted(participants, shown, tests)
-        self._published_test = tests
+        newcomers = list(unseen)
+        admitted = self._admitted(chain(participants, newcomers), shown, tests)
+        self.unseen = {p.name: admitted.pop(p.name) for p in newcomers}
+        self.unseen_epochs = unseen_epochs
+        check_newcomers(method, self.unseen, unseen_epochs)
+        self.participants = admitted
+        self.unseen_metrics: dict[str, Metrics] = {}
+        """What those who took no part scored when the last run had ended."""
+        self._published_test, self._shown = tests, shown
         known = union(p.labels for p in self.participants.values())
         self.server = Server(
             seed,
@@ -202,7 +215,8 @@ class Federation:
             last = rounds if resume else self.history.rounds + rounds
             keep = self._keeper(folder, identity, last, checkpoint_every)
             self._run(last - self.history.rounds, list(callbacks), keep)
-            folder.finish(self.history, self.engine.report())
+            told = {"unseen": self.unseen_metrics} if self.unseen else {}
+            folder.finish(self.history, {**told, **self.engine.report()})
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback], keep: Callable[[int], None] | None = None) -> None:
@@ -221,6 +235,7 @@ class Federation:
                     rows = list(self.history.at(number).rows)
                     for callback in callbacks:
                         callback(self, rows)
+            self.unseen_metrics = self.evaluate_unseen()
 
     def _welcome(self) -> None:
         """Has those join who are present and have not joined: all at first, later those who are late, if they may."""
@@ -287,6 +302,28 @@ class Federation:
         with self.engine.timing("evaluate"):
             scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
+
+    def evaluate_unseen(self) -> dict[str, Metrics]:
+        """What those score who take no part, as newcomers: each joins now, and trains a few epochs of its own.
+
+        Nothing of it stays: not with the server, not in the history. It is the same after a resume.
+        """
+        people = [self.unseen[name] for name in sorted(self.unseen)]
+        if not people:
+            return {}
+        for person in people:
+            person.join(self.seed, self._shown, self.method)
+            person.round = self.history.rounds
+        with nothing_noted(self.server):
+            tallies = self._exchanges.play("join", people, self.keep_optimizer)
+        for name, tally in tallies.items():
+            if tally.refused is not None:
+                log.warning("%s could not join as a newcomer: %s", name, tally.refused)
+        there = [person for person in people if tallies[person.name].refused is None]
+        if self.unseen_epochs:
+            list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
+        scores = self.engine.evaluate({person.name: person for person in there}, self.test_of, self._answering)
+        return {name: scores[name][OWN] if name in scores else dict(NOTHING) for name in tallies}
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""

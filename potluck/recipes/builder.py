@@ -66,15 +66,28 @@ class FederationBuilder:
             keep_optimizer=recipe.keep_optimizer,
             max_concurrent=recipe.max_concurrent,
             storage=recipe.storage,
+            unseen=self.unseen(engine) if participants is None else (),
+            unseen_epochs=recipe.unseen_epochs,
         )
         federation.made_from = recipe.model_dump(mode="json", fallback=str)
         return federation
 
     def participants(self, engine: str = "auto") -> Iterator[Participant]:
-        """Each party's participants, with their shares in the order listed, and the plans they choose."""
+        """Who takes part, with their shares in the order listed, and the plans they choose."""
+        return self._people(engine, unseen=False)
+
+    def unseen(self, engine: str = "auto") -> Iterator[Participant]:
+        """Who takes no part, and is evaluated as a newcomer."""
+        return self._people(engine, unseen=True)
+
+    def _people(self, engine: str, unseen: bool) -> Iterator[Participant]:
         shares = iter(self.shares)
         for position, party in enumerate(self.recipe.participants):
             for name in party.names():
+                if party.unseen != unseen:
+                    if party.data is None:
+                        next(shares)
+                    continue
                 own = next(shares) if party.data is None else Share(self._own(party.data, position, "data"))
                 test = own.test if party.test is None else self._own(party.test, position, "test")
                 with self.recipe.at("participants", position):

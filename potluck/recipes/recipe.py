@@ -110,6 +110,7 @@ class ParticipantSection(Section):
     validation: float = Field(0.0, ge=0, lt=1)
     weight: float = Field(1.0, gt=0)
     head: str | list[str] | None = None
+    unseen: bool = False
 
     def names(self) -> list[str]:
         """What its participants are called."""
@@ -145,6 +146,7 @@ class Recipe(Section):
     keep_optimizer: bool | None = None
     max_concurrent: Whole | None = Field(None, ge=1)
     storage: Literal["memory", "disk"] = "memory"
+    unseen_epochs: Whole = Field(0, ge=0)
     checkpoint_every: Whole = Field(1, ge=1)
 
     _origin: Origin = PrivateAttr(default=Origin())
