@@ -77,6 +77,7 @@ class Needs:
         stages: every participant's network has stages: extractor, intermediate layers, classifier; by default False.
         head: every participant's network has a head, the last layer with parameters or as its owner names it, and
             layers before it; by default False.
+        validation: every participant holds data back to choose by; by default False.
         public: there is public data, with "inputs" or also "labels"; by default "nothing" is needed.
         one_label_space: all participants have the same label space; by default False.
         shared_labels: every participant has at least one label in common with another; by default False.
@@ -88,6 +89,7 @@ class Needs:
     convolutions: bool = False
     stages: bool = False
     head: bool = False
+    validation: bool = False
     public: Literal["nothing", "inputs", "labels"] = "nothing"
     one_label_space: bool = False
     shared_labels: bool = False
@@ -105,6 +107,9 @@ class Needs:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
         if not black_boxes:
             reasons += self._unseen(here)
+        without = [p.name for p in here if p.validation is None]
+        if self.validation and without:
+            reasons.append(f"it needs validation data, and these have none: {_some(without)}; pass `validation`")
         if self.same_architecture and here and not black_boxes:
             layouts = {p.name: self._layout(p) for p in here}
             expected = layouts[here[0].name]

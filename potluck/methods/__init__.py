@@ -19,10 +19,13 @@ from potluck.methods.fedprox import FedProx
 from potluck.methods.fedrolex import FedRolex
 from potluck.methods.fedyogi import FedYogi
 from potluck.methods.fml import FML
+from potluck.methods.hermes import Hermes
 from potluck.methods.heterofl import HeteroFL
+from potluck.methods.hfl import HFL
 from potluck.methods.inclusivefl import InclusiveFL
 from potluck.methods.inco import InCo
 from potluck.methods.local import Local
+from potluck.methods.lotteryfl import LotteryFL
 from potluck.methods.mhat import MHAT
 from potluck.methods.perhefed import PerHeFed
 from potluck.methods.scaffold import SCAFFOLD
@@ -45,10 +48,13 @@ _ALL = (
     FedRolex,
     FedYogi,
     FML,
+    Hermes,
     HeteroFL,
+    HFL,
     InclusiveFL,
     InCo,
     Local,
+    LotteryFL,
     MHAT,
     PerHeFed,
     SCAFFOLD,
@@ -60,6 +66,7 @@ METHODS = Registry("methods", {method.__name__: method for method in _ALL})
 __all__ = [
     "FD",
     "FML",
+    "HFL",
     "METHODS",
     "MHAT",
     "SCAFFOLD",
@@ -77,10 +84,12 @@ __all__ = [
     "FedProx",
     "FedRolex",
     "FedYogi",
+    "Hermes",
     "HeteroFL",
     "InCo",
     "InclusiveFL",
     "Local",
+    "LotteryFL",
     "PerHeFed",
     "ScaleFL",
 ]

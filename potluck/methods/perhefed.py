@@ -22,6 +22,7 @@ from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
+from potluck.methods import offsets
 from potluck.methods.averaging import MaskedMean, window
 
 LARGEST = 2**28
@@ -43,7 +44,8 @@ class PerHeFed(Method):
         inter: the share of layers that a participant shares, drawn once, at joining (section 4.1); by default 0.5.
         intra: the share of filters in each of them, drawn once, too; by default 1.
         offsets: which filter of the global layer one's first filter maps to (section 3.2.2): "zero" (the default) for
-            the first, "random" for any that leaves room, drawn once, or name → one for each shared layer.
+            the first, "random" for any that leaves room, drawn once, "even" for that from which on the fewest others
+            are, as in HFL, or name → one for each shared layer.
         choices: what a participant decides for itself instead of ``inter`` and ``intra``, as name → layer → its shared
             filters, by number or as a share to draw; by default nothing. Only the participant's half reads it, so each
             may know its own alone, or override ``choose``.
@@ -58,7 +60,7 @@ class PerHeFed(Method):
 
     inter: Ratio = 0.5
     intra: Ratio = 1.0
-    offsets: Literal["zero", "random"] | dict[str, Numbers] = "zero"
+    offsets: Literal["zero", "random", "even"] | dict[str, Numbers] = "zero"
     choices: dict[str, dict[str, Ratio | Numbers]] = Field(default_factory=dict)
 
     def join(self, me: Participant) -> Steps:
@@ -119,24 +121,28 @@ class PerHeFed(Method):
             if name not in server.participant_weights:
                 raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.participant_weights)}")
         dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
-        server.state["relations"] = {sender: self._relation(server, sender, told[sender], sizes) for sender in told}
+        filters = {sender: payload["shapes"][:, 0].tolist() for sender, payload in told.items()}
+        begin = self._offsets(server, filters, [size[0] for size in sizes])
+        server.state["relations"] = {s: self._relation(s, told[s], begin[s], sizes) for s in told}
         server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
         return Payload()
 
-    def _relation(self, server: Server, sender: str, told: Payload, sizes: list[list[int]]) -> Relation:
+    def _offsets(self, server: Server, filters: dict[str, list[int]], sizes: list[int]) -> dict[str, list[int]]:
+        """Where each one's filters begin in the global layers."""
+        if self.offsets == "random":
+            return offsets.drawn(filters, sizes, server)
+        if self.offsets == "even":
+            return offsets.even(filters, sizes)
+        return offsets.zero(filters) | (self.offsets if isinstance(self.offsets, dict) else {})
+
+    def _relation(self, sender: str, told: Payload, begin: list[int], sizes: list[list[int]]) -> Relation:
         """Section 3.2.2: a participant's k-th shared layer updates the k-th global one, from its offset on."""
         shapes: list[list[int]] = told["shapes"].tolist()
         room = [whole[0] - own[0] for whole, own in zip(sizes, shapes, strict=False)]
-        offsets = [0] * len(room)
-        if self.offsets == "random":
-            draw = server.generator(f"offsets of {sender}")
-            offsets = [int(torch.randint(most + 1, (), generator=draw)) for most in room]
-        elif self.offsets != "zero":
-            offsets = self.offsets.get(sender, offsets)
-        if len(offsets) != len(room) or any(offset > most for offset, most in zip(offsets, room, strict=True)):
-            raise RequirementsError(f"{sender} has offsets {offsets}; its shared layers leave room for at most {room}.")
+        if len(begin) != len(room) or any(offset > most for offset, most in zip(begin, room, strict=True)):
+            raise RequirementsError(f"{sender} has offsets {begin}; its shared layers leave room for at most {room}.")
         masks = torch.split(told["filters"], [shape[0] for shape in shapes])
-        filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, offsets, strict=True)]
+        filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, begin, strict=True)]
         layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
         return {"dtype": told.facts["dtype"], "layers": layers}
 

@@ -38,6 +38,9 @@ def _entry(told: list[str | int]) -> list[str | int]:
 LayoutFact = dict[str, Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]]
 """Each entry's type and shape, e.g. ``{"fc.bias": ["float32", 10]}``."""
 
+_GREETING = ("samples", "layout", "buffers")
+"""What all tell at joining."""
+
 
 class WeightSharing(Method):
     """Joining, and the mean.
@@ -91,7 +94,10 @@ class WeightSharing(Method):
         return norms if self.batchnorm == "local" else norms - {name for name, _ in network.model.named_parameters()}
 
     def introduction(self, me: Participant) -> dict[str, Any]:
-        """What a participant tells at joining; ``greeting`` is its schema."""
+        """What a participant tells at joining; ``greeting`` is its schema.
+
+        What a subclass adds is in the server's ``state["told"]``, by sender.
+        """
         shared = layout_of(self.shared(me))
         facts: dict[str, Any] = {"samples": len(me.data), "layout": shared}
         if self.tells_buffers:
@@ -154,14 +160,16 @@ class WeightSharing(Method):
         """What counts of a participant's entries, where not all of an entry does."""
         return {}
 
-    @exchange(greeting, phase="join")
+    @exchange(lambda self, server, sender: self.greeting(server, sender), phase="join")
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
         first = min(layouts, default=None)
         samples: dict[str, int] = {}
         trained: dict[str, tuple[str, set[str]]] = {}
+        told = dict(server.state.get("told", {}))
         for sender, payload in answers:
+            told[sender] = {name: fact for name, fact in payload.facts.items() if name not in _GREETING}
             samples[sender] = payload.facts["samples"]
             layouts[sender] = payload.facts["layout"]
             digests[sender] = digest_of(layouts[sender])
@@ -171,10 +179,12 @@ class WeightSharing(Method):
         if self.aggregation == "whole":
             odd = sorted(sender for sender in samples if digests[sender] != digests[first])
             if odd:
-                told = difference(layouts[odd[0]], layouts[first])
-                raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {told}.")
+                apart = difference(layouts[odd[0]], layouts[first])
+                raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {apart}.")
         server.state.setdefault("samples", {}).update(samples)
         server.state.update(layouts=held_once(layouts, digests), digests=digests)
+        if any(told.values()):
+            server.state["told"] = told
         if self.tells_buffers:
             found = {self.keys(server, sender)[name] for sender, names in trained.values() for name in names}
             server.state["parameters"] = sorted(found.union(server.state.get("parameters", ())))
@@ -247,10 +257,11 @@ class Merge:
         server.state["layouts"] = held_once(server.state["layouts"], server.state["digests"])
         self._means = {key: MaskedMean(entry.shape) for key, entry in server.state["global"].items()}
 
-    def add(self, sender: str, tensors: Mapping[str, Tensor]) -> None:
-        """Merges one participant's entries: w ← Σ (n_k / n) w_k."""
+    def add(self, sender: str, tensors: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None = None) -> None:
+        """Merges one participant's entries: w ← Σ (n_k / n) w_k. What counts of them may be said here, too."""
         weight = self._method.weight(self._server, sender)
-        at, masks = self._method.places(self._server, sender), self._method.masks(self._server, sender)
+        at = self._method.places(self._server, sender)
+        masks = self._method.masks(self._server, sender) if masks is None else masks
         for name, key in self._method.keys(self._server, sender).items():
             self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
 

@@ -121,15 +121,8 @@ class WidthScaling(Averaging):
     @exchange(greeting, phase="join")
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Finds the size of the whole, and asks the widest participants for the weights that all start from."""
-        told: dict[str, Any] = {}
-
-        def noted() -> Iterator[tuple[str, Payload]]:
-            for sender, payload in answers:
-                told[sender] = {name: payload.facts[name] for name in ("head", "labels", "owned")}
-                yield sender, payload
-
-        super().greet(server, noted())
-        server.state.update(told=told, labels=list(union(tuple(own["labels"]) for own in told.values())))
+        super().greet(server, answers)
+        server.state["labels"] = list(union(tuple(told["labels"]) for told in server.state["told"].values()))
         layouts: Mapping[str, Layout] = server.state["layouts"]
         whole = dict(self._whole(server, layouts))
         server.state["global"] = {name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in whole.items()}
