@@ -46,7 +46,15 @@ Precision = Literal["torch", "float32", "bfloat16"]
 """``torch``: what PyTorch does by itself, which on recent GPUs is TF32 in convolutions and float32 elsewhere.
 ``float32``: float32 everywhere. ``bfloat16``: convolutions and matrix products of float32 networks in bfloat16."""
 
-IN_BFLOAT16 = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear, torch.matmul, torch.bmm, torch.baddbmm}
+IN_BFLOAT16 = {
+    *(torch.conv1d, torch.conv2d, torch.conv3d),
+    *(torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d),
+    *(F.linear, F.bilinear, F.scaled_dot_product_attention, F.multi_head_attention_forward, torch.einsum),
+    *(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.Tensor.__rmatmul__),
+    *(torch.mm, torch.Tensor.mm, torch.addmm, torch.Tensor.addmm),
+    *(torch.bmm, torch.Tensor.bmm, torch.baddbmm, torch.Tensor.baddbmm),
+}
+"""Convolutions, and what multiplies matrices; not recurrent layers, whose memory would be rounded at every step."""
 
 
 def check_precision(name: str) -> None:
@@ -82,8 +90,11 @@ class BFloat16(TorchFunctionMode):
         if func not in IN_BFLOAT16:
             return func(*args, **(kwargs or {}))
         args, kwargs = tree_map(_shortened, (args, kwargs or {}))
-        output = func(*args, **kwargs)
-        return output.float() if isinstance(output, Tensor) and output.dtype == torch.bfloat16 else output
+        return tree_map(_lengthened, func(*args, **kwargs))
+
+
+def _lengthened(leaf: Any) -> Any:
+    return leaf.float() if isinstance(leaf, Tensor) and leaf.dtype == torch.bfloat16 else leaf
 
 
 def _shortened(leaf: Any) -> Any:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from potluck.core.errors import SettingsError
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit, Job, Predict
+from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial, make_engine
 from potluck.engines.hardware import computing_in
 from potluck.learners.network import Network
+from potluck.models import transformer
 from tests.jobs import samples
 from tests.tables import cnn
 
@@ -44,6 +47,56 @@ def test_engines_agree_in_bfloat16():
     one, other = (e(CPU, "bfloat16").answer(jobs(Predict)) for e in (Serial, Batched))
     torch.testing.assert_close(one, other, rtol=0.02, atol=0.01)
     assert one[0].dtype == torch.float32
+
+
+PRODUCTS = {
+    "conv1d": lambda x, y: F.conv1d(x, y),
+    "conv_transpose1d": lambda x, y: F.conv_transpose1d(x, y),
+    "linear": lambda x, y: F.linear(x, y[0]),
+    "bilinear": lambda x, y: F.bilinear(x[0], x[0], y),
+    "matmul": torch.matmul,
+    "@": lambda x, y: x @ y,
+    "Tensor.matmul": lambda x, y: x.matmul(y),
+    "mm": lambda x, y: torch.mm(x[0], y[0]),
+    "Tensor.mm": lambda x, y: x[0].mm(y[0]),
+    "addmm": lambda x, y: torch.addmm(x[1], x[0], y[0]),
+    "bmm": torch.bmm,
+    "Tensor.bmm": lambda x, y: x.bmm(y),
+    "baddbmm": lambda x, y: torch.baddbmm(x, x, y),
+    "einsum": lambda x, y: torch.einsum("bij,bjk->bik", x, y),
+    "attention": lambda x, y: F.scaled_dot_product_attention(x, y, y),
+    "heads": lambda x, y: F.multi_head_attention_forward(
+        x, x, x, 4, 2, y.flatten(0, 1)[:12], None, None, None, False, 0.0, y[0], None
+    )[0],
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
+def test_products_are_computed_in_bfloat16_and_come_back_in_float32(product):
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 4, 4), torch.randn(4, 4, 4)
+    with computing_in("bfloat16"):
+        found = product(x, y)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, product(x.bfloat16(), y.bfloat16()).float())
+    assert not torch.equal(found, product(x, y))
+
+
+def test_a_transformer_trains_in_bfloat16_alike_on_both_engines():
+    def trained(engine):
+        made, plan = [], Plan(optimizer="sgd", lr=0.1, batch_size=4)
+        for i in range(2):
+            torch.manual_seed(i)
+            data = Samples({"x": torch.randint(0, 9, (8, 5)), "y": torch.arange(8) % 3})
+            network = Network(transformer((5,), 3, vocabulary=9, width=8, heads=2, layers=1))
+            made.append(Job(f"p{i}", Fit(), network, data, plan, seed=i, round=1))
+        engine.answer(made)
+        return [job.learner.weights() for job in made]
+
+    serial, batched, exact = trained(Serial(CPU, "bfloat16")), trained(Batched(CPU, "bfloat16")), trained(Serial(CPU))
+    torch.testing.assert_close(serial, batched, rtol=0.05, atol=0.01)
+    assert not torch.equal(serial[0]["blocks.0.attention.query.weight"], exact[0]["blocks.0.attention.query.weight"])
+    assert {entry.dtype for entry in serial[0].values()} == {torch.float32}
 
 
 def test_float64_networks_stay_as_they_are():
