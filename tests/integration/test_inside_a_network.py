@@ -10,20 +10,22 @@ import torch
 
 import potluck
 from potluck import Exchange, Fit, Group, Needs, Payload, Schema, Tap, exchange, input_of
-from potluck.models import lora
+from potluck.models import lora, transformer
 from tests.tables import PLAN, agree, cnn, mlp, participants, weights_agree
 
 
-def played(method, models, engine, rounds=2, **settings):
+def played(method, models, engine, people=participants, rounds=2, **settings):
     """A federation that has played."""
-    federation = potluck.Federation(participants(models, **settings), method, seed=3, engine=engine)
+    federation = potluck.Federation(people(models, **settings), method, seed=3, engine=engine)
     federation.run(rounds)
     return federation
 
 
-def played_on_both(method, models, **settings):
+def played_on_both(method, models, people=participants, **settings):
     """The federation on the serial engine, once the batched engine was seen to agree with it within 1e-9."""
-    serial, stacked = (played(method, [make() for make in models], e, **settings) for e in ("serial", "batched"))
+    serial, stacked = (
+        played(method, [make() for make in models], engine, people, **settings) for engine in ("serial", "batched")
+    )
     agree(serial.history.rows(), stacked.history.rows(), 1e-9)
     weights_agree(serial.participants.values(), stacked.participants.values(), 1e-9)
     assert not stacked.engine.incidents
@@ -75,6 +77,35 @@ class ThroughTheHead(potluck.Method):
 def test_heads_and_bodies_of_any_network():
     for make in (mlp, cnn):
         played_on_both(SharedBody(), [partial(make, seed) for seed in range(3)])
+
+
+def readers(models, **settings):
+    """Participants with texts of token ids."""
+    made = []
+    for i, (model, size) in enumerate(zip(models, (12, 17, 9), strict=True)):
+        random = torch.Generator().manual_seed(i)
+        ids = torch.randint(0, 9, (size, 5), generator=random)
+        data = (ids, ids[:, 0] % 3)
+        made.append(potluck.Participant(f"p{i}", model, data, labels=range(3), plan=PLAN.replace(lr=0.02), **settings))
+    return made
+
+
+def text_model(seed):
+    torch.manual_seed(seed)
+    return transformer((5,), 3, vocabulary=9, width=8, heads=2, layers=1).double()
+
+
+def test_a_transformer_shares_its_body_and_keeps_its_head():
+    serial = played_on_both(SharedBody(), [partial(text_model, seed) for seed in range(3)], readers)
+    one, other, _ = serial.participants.values()
+    assert one.head == ("head",)
+    for name, entry in one.weights().items():
+        assert torch.equal(entry, other.weights()[name]) is not name.startswith("head.")
+    named = played_on_both(
+        SharedBody(), [partial(text_model, seed) for seed in range(3)], readers, head=["norm", "head"]
+    )
+    one, other, _ = named.participants.values()
+    assert not torch.equal(one.weights()["norm.bias"], other.weights()["norm.bias"])
 
 
 def test_gradients_flow_through_what_goes_into_a_layer():
