@@ -135,17 +135,31 @@ def adapted(base, share_base):
     return lora(base, rank=2, share_base=share_base)
 
 
+@pytest.mark.parametrize("plan", [PLAN, PLAN.replace(momentum=0.0)], ids=["momentum", "plain"])
 @pytest.mark.parametrize("bases", ["one", "equal", "unequal"])
-def test_adapters_on_frozen_bases(bases, monkeypatch):
+def test_adapters_on_frozen_bases(bases, plan, monkeypatch):
     base = cnn(7)
     made = {"one": [base] * 3, "equal": [cnn(7) for _ in range(3)], "unequal": [cnn(seed) for seed in range(3)]}[bases]
     held = stacks_hold(monkeypatch)
-    serial = played_on_both(SharedAdapters(), [partial(adapted, one, bases == "one") for one in made])
+    serial = played_on_both(SharedAdapters(), [partial(adapted, one, bases == "one") for one in made], plan=plan)
     frozen = set(serial.participants["p0"].network.frozen())
     assert frozen == {"0.base_layer.weight", "1.weight", "1.bias"}
     assert set(held) == {frozenset(frozen if bases != "unequal" else {"1.weight", "1.bias"})}
     for person, brought in zip(serial.participants.values(), made, strict=True):
         assert torch.equal(person.weights()["0.base_layer.weight"], brought[0].weight)
+
+
+def test_a_frozen_linear_layer_before_others():
+    """Plain SGD over a stack keeps linear layers' gradients in factors: not those of what is frozen."""
+
+    def made(seed):
+        network = mlp(seed)
+        network[1].requires_grad_(False)
+        return network
+
+    for seeds in ((0, 1, 2), (0, 0, 0)):
+        plan = PLAN.replace(momentum=0.0)
+        played_on_both(potluck.methods.Local(), [partial(made, seed) for seed in seeds], plan=plan)
 
 
 def stacks_hold(monkeypatch):

@@ -325,7 +325,8 @@ class Training:
         def loss_of(sought: tuple[Stack, list[Tensor]]) -> tuple[Tensor, tuple[Tensor, Stack, list[Tensor]]]:
             written = {name: buffer.clone() for name, buffer in buffers.items()}
             parameters = {**sought[0], **fixed}
-            with self._linear_layers(parameters, sought[1], size_of(batch["x"])) as inputs:
+            learned = {name: parameters[name] for name in self.state.parameters}
+            with self._linear_layers(learned, sought[1], size_of(batch["x"])) as inputs:
                 loss = objective(view_of(self.skeleton, {**parameters, **written}), batch, known)
             return loss, (loss.detach(), written, inputs)
 
