@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,6 +17,8 @@ from potluck.cli.run import Change, File, warnings_on
 from potluck.core.errors import PotluckError, RequirementsError
 
 if TYPE_CHECKING:
+    from potluck.channel.route import Direction
+    from potluck.channel.transmission import Transmission
     from potluck.federation.method import Method
     from potluck.recipes import Recipe
     from potluck.recipes.builder import FederationBuilder
@@ -37,6 +40,18 @@ class Traffic:
         return [readable_bytes(count) for count in (self.up, self.down, self.joining_up, self.joining_down)]
 
 
+@dataclass
+class Sent:
+    """Bytes of all participants' payloads of one exchange together, as they are and as they travel, by direction."""
+
+    plain: Counter[Direction] = field(default_factory=Counter)
+    coded: Counter[Direction] = field(default_factory=Counter)
+
+
+Exchanges = dict[tuple[str, str], Sent]
+"""What is sent in each exchange, by its name, and whether it is of joining or of a round."""
+
+
 def check(file: File, change: Change = None) -> None:
     """Say which methods fit the federation in FILE, why the others do not, and how much would travel.
 
@@ -50,21 +65,31 @@ def check(file: File, change: Change = None) -> None:
     with waiting("dividing the data, building the models", console):
         builder = recipe.builder()
     fits: dict[str, Traffic] = {}
+    exchanges: Exchanges = {}
     misfits: dict[str, tuple[str, ...]] = {}
     with warnings_on(console), progress(console) as bar:
         for name, kind in bar.track(_methods(recipe).items(), description="dry runs"):
+            own = name == recipe.method.name
             try:
-                fits[name] = rehearse(builder, recipe.build_method() if name == recipe.method.name else kind())
+                fits[name] = rehearse(builder, recipe.build_method() if own else kind(), exchanges if own else None)
             except PotluckError as error:
                 misfits[name] = reasons(error)
-    show_fits(recipe, fits, misfits)
+    show_fits(recipe, fits, misfits, exchanges)
     if recipe.method.name in misfits:
         raise typer.Exit(1)
 
 
-def rehearse(builder: FederationBuilder, method: Method) -> Traffic:
-    """Joins and plays two rounds without training. The second is what is usual."""
-    federation = builder.federation(method, "dry-run")
+def rehearse(builder: FederationBuilder, method: Method, exchanges: Exchanges | None = None) -> Traffic:
+    """Joins and plays two rounds without training. The second is what is usual. Notes what is sent in each exchange."""
+
+    def note(sent: Transmission) -> None:
+        route = sent.route
+        if exchanges is not None and route.round != 1:
+            found = exchanges.setdefault((route.exchange, "a round" if route.round else "joining"), Sent())
+            found.plain[route.direction] += sent.uncoded_bytes
+            found.coded[route.direction] += sent.bytes
+
+    federation = builder.federation(method, "dry-run", audit=None if exchanges is None else note)
     rows = [row for row in federation.run(2).rows() if row["round"] == 2]
     joined = federation.snapshot()["joined"]
     refused = {name: tally["refused"] for name, tally in joined.items()}
@@ -86,7 +111,9 @@ def reasons(error: PotluckError) -> tuple[str, ...]:
     return tuple(line.removeprefix("- ") for line in others) or (first,)
 
 
-def show_fits(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]]) -> None:
+def show_fits(
+    recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]], exchanges: Exchanges
+) -> None:
     """What would travel with the methods that fit, and under it the reasons of the others."""
     console = Console(highlight=False)
     own, count = recipe.method.name, sum(party.count for party in recipe.participants)
@@ -102,6 +129,8 @@ def show_fits(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple
             shown.add_row(starred(name), *traffic.readable())
         console.print(f"[bold]What fits,[/] and what would travel between {count} participants and the server:")
         console.print(shown)
+        if own in fits and exchanges:
+            _show_exchanges(console, own, exchanges, coded=not recipe.channel.is_empty)
         console.print("Counted in a dry run with untrained models; what depends on what is learned will differ.\n")
     if misfits:
         console.print("[bold]What does not fit,[/] and why:\n")
@@ -113,6 +142,22 @@ def show_fits(recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple
             console.print(bullet)
         console.print()
     console.print("* the method of the run file")
+
+
+def _show_exchanges(console: Console, method: str, exchanges: Exchanges, coded: bool) -> None:
+    """What is sent in each exchange of a method, before and after coding."""
+    from potluck.core.history import readable_bytes
+
+    shown = Table("exchange", "in", box=SIMPLE_HEAD)
+    for heading in ("up", "coded", "down", "coded") if coded else ("up", "down"):
+        shown.add_column(heading, justify="right")
+    for (name, when), sent in sorted(exchanges.items(), key=lambda item: item[0][1] == "a round"):
+        counts = [
+            kind[way] for way in ("up", "down") for kind in ((sent.plain, sent.coded) if coded else (sent.plain,))
+        ]
+        shown.add_row(name, when, *map(readable_bytes, counts))
+    console.print(f"[bold]The exchanges of {method}:[/]")
+    console.print(shown)
 
 
 def _methods(recipe: Recipe) -> dict[str, type[Method]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +30,12 @@ class TensorSpec:
     dtype: torch.dtype = torch.float32
     low: float | None = None
     high: float | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """How many bytes such a tensor has; None where its shape is open."""
+        lengths = [length for length in self.shape if length is not None]
+        return math.prod(lengths) * self.dtype.itemsize if len(lengths) == len(self.shape) else None
 
     def check(self, name: str, tensor: torch.Tensor) -> None:
         """Raises PayloadError unless the tensor fits."""
@@ -60,6 +67,14 @@ class Schema:
 
     tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int | None:
+        """How many bytes its tensors have; None where that is open."""
+        if self.tensors is None:
+            return None
+        sizes = [like.bytes for like in self.tensors.values()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def check(self, payload: Payload) -> None:
         """Raises PayloadError, in words that can follow the sender's name, unless the payload fits."""

@@ -68,7 +68,7 @@ class Federation:
         max_concurrent: how many participants run together; by default as many as there is room for.
         storage: where participants are while others run: in "memory" (the default), or on "disk", in a temporary
             folder.
-        channel: the route of all payloads, with its limits; by default ``Channel()``.
+        channel: the route of all payloads, with its limits and codecs; by default ``Channel()``.
         unseen: participants who take no part and are evaluated when a run has ended, with what the method gives to one
             who joins then (see ``evaluate_unseen``); by default none.
         unseen_epochs: how many epochs each of them trains on its own data before; by default 0.
@@ -116,6 +116,8 @@ class Federation:
         self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
         self.storage = DiskStorage(self.engine.timing, max_concurrent) if storage == "disk" else None
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
+        if channel is not None and not isinstance(channel, Channel):
+            raise SettingsError(f"channel is {channel!r}; expected a Channel, e.g. Channel(up=[TopK(0.1)]).")
         self.channel = channel or Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
@@ -332,6 +334,7 @@ class Federation:
             "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
+            **({"codecs": LazyReplies(codecs, codecs.__getitem__)} if (codecs := self.server.codec_memory) else {}),
         }
 
     def restore(self, snapshot: State) -> None:
@@ -341,6 +344,7 @@ class Federation:
             self.participants[name].restore(kept)
             self._store(self.participants[name])
         self.server.restore(snapshot["server"])
+        self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}
         self.engine.restore(snapshot["engine"])
 
     def _round(self, number: int) -> None:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from potluck.channel.channel import Channel
 from potluck.core.samples import Samples
 from potluck.core.settings import Settings
 from potluck.core.stable_names import readable_name, stable_name
@@ -39,6 +40,7 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
         "decisions": federation.engine.decisions(),
         "participation": _participation(federation.participation),
         **{name: _plain(part) for name, part in _simulation(federation).items()},
+        **_codecs(federation.channel),
         "keep_optimizer": federation.keep_optimizer,
         "public_samples": federation.server.public_size,
         "participants": [_participant(p) for p in federation.participants.values()],
@@ -53,6 +55,7 @@ def fingerprint(federation: Federation) -> Fingerprint:
     """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
     settings = settings_as_run(federation)
     names = ["method", "seed", "precision", "participation", "keep_optimizer", "participants", *_simulation(federation)]
+    names += list(_codecs(federation.channel))
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
     found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
     found["test data"] = _samples(
@@ -64,12 +67,15 @@ def fingerprint(federation: Federation) -> Fingerprint:
     return found
 
 
-def participant_fingerprint(participant: Participant, method: Method, keep_optimizer: bool) -> Fingerprint:
+def participant_fingerprint(
+    participant: Participant, method: Method, keep_optimizer: bool, channel: Channel
+) -> Fingerprint:
     """Everything that decides one participant's part in a result, in checksums."""
     settings = {
         "method": [type(method).__name__, _plain(method), keep_optimizer],
         "seed": participant.seed,
         "participant": _participant(participant),
+        **_codecs(channel),
     }
     found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}
     return {**found, "data": _samples([participant.data])}
@@ -146,6 +152,11 @@ def _simulation(federation: Federation) -> dict[str, Settings]:
     """What is simulated besides training, where a user asked for it."""
     parts = {"availability": federation.availability, "clock": federation.clock}
     return {name: part for name, part in parts.items() if part is not None}
+
+
+def _codecs(channel: Channel) -> dict[str, Any]:
+    """The channel's codecs, where there are any."""
+    return {"channel": channel.settings()} if channel.has_codecs else {}
 
 
 def _settings(estimator: Any) -> str:

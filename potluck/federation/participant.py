@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
-HEAVY = ("brought", "data", "validation", "test", "learner", "state")
+HEAVY = ("brought", "data", "validation", "test", "learner", "state", "codecs")
 """The fields of a participant that may be on disk, beside the models that its method declares."""
 
 
@@ -111,7 +111,7 @@ class Participant:
         if not self.labels:
             raise DataError(f"{name}: the label space is empty; expected at least one label.")
         brought = Samples({"x": x, "y": encode(y, self.labels, name)}, reader)
-        self.held: dict[str, Any] = {"state": {}, "brought": brought}
+        self.held: dict[str, Any] = {"state": {}, "codecs": None, "brought": brought}
         """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
         self.storage: DiskStorage | None = None
         """Where its ``HEAVY`` fields are while others run, if not in memory."""
@@ -182,6 +182,14 @@ class Participant:
         state: State = self.thing("state")
         return state
 
+    @property
+    def codec_memory(self) -> State:
+        """What the channel's codecs store of it between payloads."""
+        if self.thing("codecs") is None:
+            self.held["codecs"] = {}
+        memory: State = self.held["codecs"]
+        return memory
+
     def thing(self, name: str) -> Any:
         """One of its ``HEAVY`` fields, from memory or from disk."""
         if name not in self.held and self.storage is not None:
@@ -245,6 +253,7 @@ class Participant:
             self.storage.release(self)
         self._forget_models()
         self.seed, self.round, self.held["state"] = seed, 0, {}
+        self.held["codecs"] = None
         self.answering = own_model if method is None else method.predict
         self.held["data"] = self._split(seed)
         self.public = None if public is None else public.whole(self.labels)
@@ -344,14 +353,15 @@ class Participant:
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
         declared = {name: self.learner_for(name).state() for name in self.specs}
-        return {"learner": self.learner.state(), "state": self.state, **({"models": declared} if declared else {})}
+        more = {"models": declared, "codecs": self.thing("codecs")}
+        return {"learner": self.learner.state(), "state": self.state, **{k: part for k, part in more.items() if part}}
 
     def restore(self, kept: State) -> None:
         """Restores what ``snapshot`` returned."""
         self.learner.restore(kept["learner"])
         for name in self.specs:
             self.learner_for(name).restore(kept["models"][name])
-        self.held["state"] = kept["state"]
+        self.held["state"], self.held["codecs"] = kept["state"], kept.get("codecs")
 
     def check_keepable(self) -> None:
         """Raises ModelError unless a checkpoint can store its model."""

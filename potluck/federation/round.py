@@ -15,8 +15,10 @@ from potluck.core.errors import MergeError, PayloadError, PotluckError
 from potluck.core.exchange_order import ExchangeOrder, Phase
 from potluck.core.party import Arrival
 from potluck.core.payload import LazyReplies, Payload
+from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
 from potluck.engines.base import Engine
+from potluck.federation.channel_ends import ChannelEnds
 from potluck.federation.clock import PhaseClock, VirtualClock
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
@@ -66,7 +68,7 @@ class ExchangeLoop:
         method: what the parties do.
         server: the server.
         engine: runs the participants' halves and answers their work.
-        channel: checks and counts payloads.
+        channel: codes, counts and checks payloads.
         clock: the speeds of the participants' devices, where time is simulated; by default None.
     """
 
@@ -75,6 +77,8 @@ class ExchangeLoop:
     ) -> None:
         self._method, self._server, self._engine, self._channel = method, server, engine, channel
         self._devices = clock
+        channel.check_exchanges(type(method).__name__, method.exchanges())
+        self._ends = None if channel.is_plain else ChannelEnds(channel, server)
         self._halves = {
             name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
         }
@@ -100,6 +104,8 @@ class ExchangeLoop:
         self._clock = None if self._devices is None else PhaseClock(self._devices, self._parties)
         self._leaving = leaving
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
+        if self._ends is not None:
+            self._ends.begin(joining=phase == "join")
         arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
         while True:
             if (first := next(arrivals, None)) is not None:
@@ -119,8 +125,17 @@ class ExchangeLoop:
                 self._end(arrival)
             elif (wrong := self._orders[arrival.sender].come_to(arrival.exchange.name)) is not None:
                 self._out_of_turn(arrival, wrong)
-            else:
+            elif self._ends is None or self._sent(self._ends, arrival.sender, arrival.exchange):
                 yield arrival
+
+    def _sent(self, ends: ChannelEnds, sender: str, exchange: Exchange) -> bool:
+        """Whether what a participant sends could be coded: here and now, while it is in memory."""
+        try:
+            ends.send(self._parties[sender], exchange.name, exchange.payload)
+        except PayloadError as error:
+            self._refuse(sender, f"{exchange.name}: {error}")
+            return False
+        return True
 
     def _end(self, arrival: Arrival) -> None:
         """Tallies a participant whose half has ended. Undeclared notes from another machine are refused."""
@@ -130,6 +145,8 @@ class ExchangeLoop:
         tally.seconds, tally.simulated_seconds = arrival.seconds, self._simulated(arrival.sender)
         tally.bytes_down += arrival.received
         tally.absent = arrival.failed is not None
+        if tally.absent and self._ends is not None:
+            self._ends.forget(self._parties[arrival.sender])
         tally.refused = tally.refused or arrival.failed
         if missing is not None:
             self._out_of_turn(arrival, missing)
@@ -210,6 +227,8 @@ class ExchangeLoop:
         for sender in senders:
             self._tallies[sender].refused = f"{name}: nothing was merged, for anybody{told}"
             self._tallies[sender].simulated_seconds = self._simulated(sender)
+            if self._ends is not None:
+                self._ends.forget(self._parties[sender])
         self._engine.give_up(senders)
 
     def _answers(
@@ -226,9 +245,9 @@ class ExchangeLoop:
                 assert arrival.exchange is not None
                 if arrival.exchange.name != name:
                     self._waiting.setdefault(arrival.exchange.name, []).append(arrival)
-                elif self._accept(arrival, name, arrival.exchange.payload, lost):
+                elif (payload := self._accept(arrival, name, arrival.exchange.payload, lost)) is not None:
                     senders.append(arrival.sender)
-                    yield arrival.sender, arrival.exchange.payload
+                    yield arrival.sender, payload
             earlier = [other for other in self._waiting if self._place(other) < place]
             if not earlier:
                 return
@@ -250,40 +269,44 @@ class ExchangeLoop:
             reply = replies if isinstance(replies, Payload) else replies[sender]
             if not isinstance(replies, Payload | dict) and not self._parties[sender].is_local:
                 check_merged(reply)
-            size = self._channel.size(reply)
+            ends, party = self._ends, self._parties[sender]
+            travelling, handed = (reply, reply) if ends is None else ends.reply(party, name, reply)
+            size = self._channel.size(travelling)
             self._tallies[sender].bytes_down += size
             if self._clock is not None:
                 self._clock.received(sender, size)
-            return reply
+            return handed
 
         return LazyReplies(senders, hand_out)
 
-    def _accept(self, arrival: Arrival, name: str, payload: Payload, lost: list[str]) -> bool:
-        """Counts an answer, unless it is lost on the way, and refuses it if it must not be read."""
-        sender, tally = arrival.sender, self._tallies[arrival.sender]
+    def _accept(self, arrival: Arrival, name: str, payload: Payload, lost: list[str]) -> Payload | None:
+        """What is read of an answer, which is counted. None if it is lost on the way, or must not be read."""
+        sender, tally, party = arrival.sender, self._tallies[arrival.sender], self._parties[arrival.sender]
         tally.seconds = arrival.seconds
         if sender in self._leaving:
             lost.append(sender)
             self._refuse(sender, "it left before its answer arrived")
-            return False
+            return None
         try:
-            size = self._channel.size(payload)
+            size = self._channel.size(payload if self._ends is None else self._ends.travelling(party, payload))
             tally.bytes_up += size
             if self._clock is not None and (late := self._clock.sent(sender, size)) is not None:
                 lost.append(sender)
                 self._refuse(sender, late)
-                return False
-            self._channel.check(payload, self._halves[name].schema(self._server, sender))
+                return None
+            schema = self._halves[name].schema(self._server, sender)
+            read = payload if self._ends is None else self._ends.read(party, name, payload, schema)
+            self._channel.check(read, schema)
         except PayloadError as error:
             self._refuse(sender, f"{name}: {error}")
-            return False
+            return None
         except Exception as error:
             if not self._strangers([sender]):
                 raise
             log.warning("The answer of %s could not be checked", sender, exc_info=error)
             self._refuse(sender, f"{name}: it could not be checked ({type(error).__name__})")
-            return False
-        return True
+            return None
+        return read
 
     def _simulated(self, name: str) -> float | None:
         """How far the virtual clock is for a participant, where there is one."""

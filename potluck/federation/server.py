@@ -57,6 +57,7 @@ class Server:
         classes: how many labels the participants know, for networks of which the method does not say; by default 0.
         memo: what can be computed from ``state`` again; it is not in the checkpoint.
         refused: whom the server's half of this exchange refuses, and why.
+        codec_memory: what the channel's codecs store of each participant at the server; it is in the checkpoint.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class Server:
     classes: int = 0
     memo: dict[Any, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    codec_memory: dict[str, State] = field(default_factory=dict)
     _built: dict[str, Network] = field(default_factory=dict)
     _restored: dict[str, State] = field(default_factory=dict)
     _together: dict[tuple[str, ...], JointNetwork] = field(default_factory=dict)

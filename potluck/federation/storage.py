@@ -150,7 +150,7 @@ class DiskStorage:
     def _read(self, stored: Stored, name: str) -> Any:
         state = read_state(self._path(stored))
         if stored.exemplar is None:
-            return state if name == "state" else Samples(state, stored.reader, stored.source)
+            return state if name in ("state", "codecs") else Samples(state, stored.reader, stored.source)
         network = Network(copy.deepcopy(stored.exemplar))
         assert stored.architecture is not None
         network.share(stored.architecture, stored.traits)

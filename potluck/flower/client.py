@@ -16,6 +16,8 @@ import numpy as np
 import torch
 
 import potluck
+from potluck.channel.channel import Audit, Channel
+from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.exchange_order import Phase
 from potluck.core.model_spec import OWN
@@ -29,8 +31,9 @@ from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.flower.channel_end import ChannelEnd
 from potluck.flower.client_store import ClientStore
-from potluck.flower.consent import method_class, method_of
+from potluck.flower.consent import channel_of, method_class, method_of
 from potluck.flower.protocol import (
     PROTOCOL,
     Accepted,
@@ -68,6 +71,7 @@ class Client:
         public: loads its own copy of the public data for a seed; None if it has none.
         allow_imports: each ``"package.module:name"`` that the server may have imported here; by default none.
         max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
+        audit: is told of every payload that is sent and received; by default None.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Client:
         public: Callable[[int], SharedData] | None = None,
         allow_imports: tuple[str, ...] = (),
         max_payload_bytes: int = MAX_BYTES,
+        audit: Audit | None = None,
     ) -> None:
         self.participant = participant
         self.finished: int | None = None
@@ -90,6 +95,10 @@ class Client:
         self._public_store = PublicDataStore(folder, public)
         self._allow_imports = allow_imports
         self._max_payload_bytes = max_payload_bytes
+        self._audit = audit
+        self._channel = Channel()
+        self._end: ChannelEnd | None = None
+        """This end of the channel, where payloads are coded."""
         self._invitation: Invitation | None = None
         self._method: Method | None = None
         self._answering: Mapping[str, Answering] = {}
@@ -151,10 +160,12 @@ class Client:
                     f"{PROTOCOL} (potluck {potluck.__version__}); install the same version on both sides"
                 )
             if invitation != self._invitation:
+                limits = Limits(self._max_payload_bytes)
+                channel = channel_of(invitation, self._allow_imports, limits, self._audit)
                 refused = self._consent(invitation, method_class(invitation, self._allow_imports))
                 if refused is not None:
                     raise PotluckError(refused)
-                self._accept(invitation, method_of(invitation, self._allow_imports))
+                self._accept(invitation, method_of(invitation, self._allow_imports), channel)
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
             return Declined(name=me.name, reason=str(error)[:10_000]).message()
@@ -165,9 +176,9 @@ class Client:
             has_public=invitation.public is None or self._public is not None,
         ).message()
 
-    def _accept(self, invitation: Invitation, method: Method) -> None:
+    def _accept(self, invitation: Invitation, method: Method, channel: Channel) -> None:
         """Finds the public data, and prepares the participant if they are here."""
-        self._invitation, self._method = invitation, method
+        self._invitation, self._method, self._channel = invitation, method, channel
         self._answering = method.answering()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._public = None
@@ -186,9 +197,10 @@ class Client:
         admission.check_fit(method, self._public, alone=True)
         me.check_keepable()
         check_resumable([me], method, invitation.keep_optimizer)
-        identity = participant_fingerprint(me, method, invitation.keep_optimizer)
+        identity = participant_fingerprint(me, method, invitation.keep_optimizer, self._channel)
         self._store = ClientStore(self._folder / invitation.federation, identity)
         self._session, self._model_of = None, None
+        self._end = None if self._channel.is_plain else ChannelEnd(self._channel, me)
 
     def _join(self, me: Participant) -> Samples | None:
         """Has the participant join anew; returns what it is tested on."""
@@ -240,11 +252,14 @@ class Client:
     def _run(self, phase: Phase, round: int, step: int, body: bytes) -> Arrival:
         """Runs the participant's half to its next exchange, or to its end."""
         assert self._invitation is not None
-        me, reply = self.participant, None
+        me, reply, end = self.participant, None, self._end
         if step == 0:
+            if end is not None:
+                end.begin()
             self._session = Session(me, getattr(self._method, phase)(me), phase, self._invitation.keep_optimizer)
         else:
             reply = Payload.from_bytes(body)
+            reply = reply if end is None else end.receive(reply)
         session, self._model_of = self._session, None
         if session is None:
             raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
@@ -253,6 +268,7 @@ class Client:
         session.seconds += time.perf_counter() - began
         if isinstance(reached, Exchange):
             self._reached = (phase, round, step)
+            reached = reached if end is None else end.send(reached)
             return Arrival(me.name, reached, seconds=session.seconds)
         self._session = None
         return Arrival(me.name, None, reached.value or {}, session.seconds)

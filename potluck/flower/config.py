@@ -23,6 +23,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.participation import HowMany, how_many
 from potluck.flower.engine import OnTooFew
 from potluck.methods import METHODS
+from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import PlanSettings, Whole
 from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed
 from potluck.recipes.run_file import read_as
@@ -141,6 +142,7 @@ class FederationFile(Section):
         device: what the server's own networks compute on; by default "auto".
         participation: the share of participants that take part in a round (up to 1.0, the default), or how many.
         keep_optimizer: whether optimizers remember across trainings; by default as the method says.
+        channel: the codecs of what travels; by default none.
         min_participants: how many must answer in a round; by default 0, for all who are drawn.
         on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
         answer_timeout: seconds an answer may take; by default an hour.
@@ -173,6 +175,7 @@ class FederationFile(Section):
     device: DeviceName = "auto"
     participation: HowMany = 1.0
     keep_optimizer: bool | None = None
+    channel: ChannelSection = ChannelSection()
     min_participants: Whole = Field(0, ge=0)
     on_too_few: OnTooFew = "fail"
     answer_timeout: float = Field(3600.0, gt=0)
@@ -219,6 +222,9 @@ class FederationFile(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> FederationFile:
+        wrong = self.channel.misnamed(self.method.name, METHODS[self.method.name].exchanges())
+        if wrong:
+            refuse([(("channel", *place), text) for place, text in wrong])
         minimum, count = self.min_participants, len(self.participants)
         if minimum > count:
             refuse([(("min_participants",), f"min_participants = {minimum}, but only {count} may take part.")])

@@ -8,15 +8,20 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 import potluck
+from potluck.channel.channel import Audit, Channel
+from potluck.channel.codecs import CODECS
+from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.registry import importing_only
+from potluck.core.settings import mistakes
 from potluck.federation.method import Method
 from potluck.flower.protocol import Invitation
 from potluck.methods import METHODS
 from potluck.models import MODELS
+from potluck.recipes.channel_section import ChannelSection
 
 AskOwner = Callable[[str, bool], str | None]
 """Shows the owner a text, and asks unless the owner has agreed to it before: None for yes, or why not."""
@@ -110,6 +115,23 @@ def method_of(invitation: Invitation, allow_imports: Collection[str] = ()) -> Me
     return method
 
 
+def channel_of(invitation: Invitation, allow_imports: Collection[str], limits: Limits, audit: Audit | None) -> Channel:
+    """The channel that an invitation names. A codec's name is potluck's own, or stands in ``allow_imports``."""
+    told = invitation.channel or {}
+    for text in _texts(told):
+        if not CODECS.builtin(text) and ":" in text:
+            _check_name(text, allow_imports)
+    try:
+        with importing_only(allow_imports):
+            return ChannelSection.model_validate(told).build(limits, audit)
+    except ValidationError as error:
+        wrong = "; ".join(text for _, text in mistakes(ChannelSection, error))
+        raise PotluckError(
+            f"the server's codecs (potluck {invitation.potluck}) cannot be used here (potluck {potluck.__version__}): "
+            f"{wrong}"
+        ) from error
+
+
 def consent_text(invitation: Invitation, method: type[Method], own_public: bool) -> str:
     """What a participant's owner agrees to."""
     settings = ", ".join(f"{name}={value!r}" for name, value in invitation.settings.items())
@@ -124,6 +146,7 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
         *(f"- {what} ({name})" for name, what in sent.items()),
         f"- accuracy, loss, macro F1 and balanced accuracy of {measured} on your test data, after each round",
         "- how many seconds it worked, and if something goes wrong, the kind of error",
+        *(f"- {line}" for line in _coding(invitation.channel or {})),
         "Your data, your model's code and your plan stay here"
         + (", and so do its weights." if not _shares_weights(sent) else "."),
     ]
@@ -132,6 +155,17 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
         lines += ["", f"Public data: {invitation.public.source}, {invitation.public.count} samples; {how}."]
         lines += [f"SHA-256 {invitation.public.sha256}"]
     return "\n".join(lines)
+
+
+def _coding(told: dict[str, Any]) -> Iterator[str]:
+    """How payloads are coded, in words, as the invitation says it."""
+    for exchange, own in [("everything", told), *told.get("exchanges", {}).items()]:
+        for way, what in (("up", "you send"), ("down", "you receive")):
+            codecs = own.get(way)
+            if codecs or (codecs is not None and own is not told):
+                chain = ", then ".join(f"{codec['name']} {codec['settings'] or ''}".strip() for codec in codecs)
+                named = "everything" if own is told else f"the payload {exchange}"
+                yield f"{named} that {what} is coded by {chain or 'nothing'}"
 
 
 def _shares_weights(sent: dict[str, str]) -> bool:

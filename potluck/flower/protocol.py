@@ -18,7 +18,7 @@ from potluck.core.exchange_order import Phase
 from potluck.core.inputs import InputKind
 from potluck.core.labels import Label
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised with every change that an older version would misread."""
 
 MAX_HEAD_BYTES = 2**20
@@ -115,6 +115,7 @@ class Invitation(Head):
         keep_optimizer: whether optimizers remember across trainings.
         rounds: how many there will be at most.
         public: the public data; None if there are none.
+        channel: the codecs of what travels, as a file names them; None if there are none.
     """
 
     kind: Literal["invitation"] = "invitation"
@@ -127,6 +128,7 @@ class Invitation(Head):
     keep_optimizer: bool
     rounds: Number
     public: PublicDataInfo | None = None
+    channel: dict[str, Any] | None = None
 
 
 class Advance(Head):

@@ -67,7 +67,7 @@ class RemoteParticipant(Participant):
         self.storage = None
         self.working_bytes = 0
         data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))
-        self.held = {"data": data, "test": None, "learner": None, "state": {}}
+        self.held = {"data": data, "test": None, "learner": None, "state": {}, "codecs": None}
         self.public = None
         self.seed = 0
         self.round = 0

@@ -12,7 +12,6 @@ from typing import Any
 from flwr.serverapp import Grid
 
 import potluck
-from potluck.channel.channel import Channel
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
@@ -83,6 +82,7 @@ class ServerRun:
             keep_optimizer=keep,
             rounds=file.rounds,
             public=info,
+            channel=file.channel.model_dump(mode="json") if not file.channel.is_empty else None,
         )
         self.gateway = Gateway(
             grid,
@@ -156,7 +156,7 @@ class ServerRun:
             engine=Flower(self.gateway, pick_device(file.device), rules, self._progress.report),
             participation=file.participation,
             keep_optimizer=file.keep_optimizer,
-            channel=Channel(self.limits),
+            channel=file.channel.build(self.limits),
         )
         federation.made_from = file.model_dump(mode="json", fallback=str, exclude={"tls"})
         return federation

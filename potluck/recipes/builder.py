@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from potluck import models
+from potluck.channel.channel import Audit
 from potluck.core.labels import LabelSpace
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
@@ -48,8 +49,14 @@ class FederationBuilder:
             self.shares = self._divided(rows)
         self._plans: dict[tuple[str, str], Plan] = {}
 
-    def federation(self, method: Method, engine: str, participants: Iterable[Participant] | None = None) -> Federation:
-        """A federation of new participants, or of these."""
+    def federation(
+        self,
+        method: Method,
+        engine: str,
+        participants: Iterable[Participant] | None = None,
+        audit: Audit | None = None,
+    ) -> Federation:
+        """A federation of new participants, or of these; told of to whoever audits what travels."""
         recipe = self.recipe
         federation = Federation(
             self.participants(engine) if participants is None else participants,
@@ -68,6 +75,7 @@ class FederationBuilder:
             storage=recipe.storage,
             unseen=self.unseen(engine) if participants is None else (),
             unseen_epochs=recipe.unseen_epochs,
+            channel=recipe.channel.build(audit=audit).of(method.exchanges()),
         )
         federation.made_from = recipe.model_dump(mode="json", fallback=str)
         return federation

@@ -20,6 +20,7 @@ from potluck.federation.method import Method
 from potluck.federation.participation import ParticipationSetting
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
+from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.references import (
     FunctionNamed,
     MethodNamed,
@@ -143,6 +144,7 @@ class Recipe(Section):
     participation: ParticipationSetting = 1.0
     availability: Annotated[float, Field(gt=0, le=1)] | Availability | None = None
     clock: VirtualClock | None = None
+    channel: ChannelSection = ChannelSection()
     keep_optimizer: bool | None = None
     max_concurrent: Whole | None = Field(None, ge=1)
     storage: Literal["memory", "disk"] = "memory"
@@ -217,6 +219,13 @@ class Recipe(Section):
         public = self.data.public
         if self.source is None and public is not None and public.source is None:
             refuse([(("data", "public"), "there is no data.source to take public data from.")])
+        return self
+
+    @model_validator(mode="after")
+    def _exchanges_exist(self) -> Recipe:
+        wrong = self.channel.misnamed(self.method.name, METHODS[self.method.name].exchanges())
+        if wrong:
+            refuse([(("channel", *place), text) for place, text in wrong])
         return self
 
     @model_validator(mode="after")

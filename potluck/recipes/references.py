@@ -17,8 +17,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 from pydantic.errors import PydanticUserError
 
+from potluck.channel.codec import PayloadCodec
+from potluck.channel.codecs import CODECS
 from potluck.core.errors import PotluckError, SettingsError
-from potluck.core.registry import USER_MODULES, import_object, misfits
+from potluck.core.registry import USER_MODULES, Registry, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.federation.method import Method
@@ -88,11 +90,12 @@ def _source_fits(named: Named, info: ValidationInfo) -> Named:
     return Named.model_validate({**named.settings, "name": "npz", "path": str(path)})
 
 
-def _method_fits(named: Named) -> Named:
-    kind = _find(METHODS.__getitem__, named.name)
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
+def _class_fits(registry: Registry, base: type, called: str, named: Named) -> Named:
+    """Makes sure that a class of settings has this name and takes these settings."""
+    kind = _find(registry.__getitem__, named.name)
+    if not (isinstance(kind, type) and issubclass(kind, base)):
         what = kind.__name__ if isinstance(kind, type) else f"a {type(kind).__name__}"
-        refuse([(("name",), f"{named.name!r} is {what}; expected a subclass of potluck.Method.")])
+        refuse([(("name",), f"{named.name!r} is {what}; expected a subclass of {called}.")])
     wrong = wrong_in(kind, named.settings)
     if wrong:
         refuse(wrong)
@@ -126,7 +129,10 @@ def _ill_typed(function: Callable[..., Any], settings: dict[str, Any]) -> Iterat
             continue  # a type that cannot be checked
 
 
-MethodNamed = Annotated[Named, AfterValidator(_method_fits)]
+MethodNamed = Annotated[Named, AfterValidator(partial(_class_fits, METHODS, Method, "potluck.Method"))]
+CodecNamed = Annotated[
+    Named, AfterValidator(partial(_class_fits, CODECS, PayloadCodec, "potluck.channel.codecs.Codec"))
+]
 ModelNamed = Annotated[Named, AfterValidator(partial(_fits, MODELS.__getitem__, SUPPLIED["model"]))]
 SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
 PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from potluck.flower.consent import consent_text
+import re
+
+import pytest
+
+from potluck.channel.limits import Limits
+from potluck.core.errors import PotluckError
+from potluck.flower.consent import channel_of, consent_text
 from potluck.methods import METHODS, CoFED, FedAvg
+from potluck.recipes.channel_section import ChannelSection
 from tests.flower.fakes import invitation
 
 
@@ -18,3 +25,33 @@ def test_every_method_says_what_it_sends():
 def test_weights_stay_only_where_they_do():
     assert "and so do its weights" in consent_text(invitation(CoFED()), CoFED, own_public=False)
     assert "so do its weights" not in consent_text(invitation(FedAvg()), FedAvg, own_public=False)
+
+
+def test_the_owner_reads_how_payloads_are_coded():
+    told = {
+        "up": ["difference", {"name": "topk", "share": 0.1}],
+        "exchanges": {"start": {"up": [], "down": ["quantize"]}},
+    }
+    section = ChannelSection.model_validate(told).model_dump(mode="json")
+    text = consent_text(invitation(FedAvg(), channel=section), FedAvg, own_public=False)
+    assert "- everything that you send is coded by difference, then topk {'share': 0.1}\n" in text
+    assert "- the payload start that you send is coded by nothing\n" in text
+    assert "- the payload start that you receive is coded by quantize\n" in text
+    assert "everything that you receive" not in text
+    assert "coded" not in consent_text(invitation(FedAvg()), FedAvg, own_public=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"up": ["topc"]}, "There is no codec 'topc'"),
+        ({"up": [{"name": "topk", "share": 3}]}, "share = 3"),
+        ({"upward": []}, "'upward'"),
+        ({"up": 3}, "up = 3"),
+        ({"up": ["mine:Codec"]}, "'mine:Codec', which is not potluck's own; if it is code that you trust"),
+        ({"exchanges": {"start": {"down": ["mine:Codec"]}}}, "'mine:Codec', which is not potluck's own"),
+    ],
+)
+def test_codecs_that_are_not_known_here_are_declined(told, why):
+    with pytest.raises(PotluckError, match=re.escape(why)):
+        channel_of(invitation(FedAvg(), channel=told), (), Limits(), None)

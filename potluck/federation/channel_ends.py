@@ -1,0 +1,76 @@
+"""The ends of the channel on this machine: which payload is coded with what, and what each side remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from potluck.channel.channel import Channel, Coded, Memory
+from potluck.channel.route import Direction, Route, Routes
+from potluck.core.payload import Payload
+from potluck.core.schema import Schema
+from potluck.federation.participant import Participant
+from potluck.federation.server import Server
+
+
+class ChannelEnds:
+    """Codes what local participants send when they send it, and the server's replies when they are handed out.
+
+    What a participant's codecs remember is the participant's; what the server's remember of it is the server's.
+
+    Args:
+        channel: the channel.
+        server: the server.
+    """
+
+    def __init__(self, channel: Channel, server: Server) -> None:
+        self._channel, self._server = channel, server
+        self._remembers = channel.remembers_received
+        self._routes = Routes(server.seed)
+        self._on_the_way: dict[str, Coded] = {}
+        self._joining = True
+
+    def begin(self, joining: bool) -> None:
+        """A phase begins. Joining is round 0, whenever it happens."""
+        self._routes.begin()
+        self._joining, self._on_the_way = joining, {}
+
+    def send(self, sender: Participant, exchange: str, payload: Payload) -> None:
+        """Codes what a participant on this machine sends, while it is in memory. Elsewhere it is coded already."""
+        if sender.is_local:
+            route = self._route(sender, exchange, "up")
+            self._on_the_way[sender.name] = self._channel.encode(payload, route, sender.codec_memory)
+
+    def travelling(self, sender: Participant, payload: Payload) -> Payload:
+        """What travels of what a participant sends."""
+        return self._on_the_way[sender.name].payload if sender.name in self._on_the_way else payload
+
+    def read(self, sender: Participant, exchange: str, payload: Payload, schema: Schema) -> Payload:
+        """What the server reads of it. Raises PayloadError for what cannot be decoded."""
+        if (coded := self._on_the_way.pop(sender.name, None)) is not None:
+            return coded.received
+        return self._channel.decode(payload, self._route(sender, exchange, "up"), self._memory(sender), schema)
+
+    def reply(self, receiver: Participant, exchange: str, payload: Payload) -> tuple[Payload, Payload]:
+        """What travels of the server's reply, and what the engine hands out: on this machine, what is read of it."""
+        route, own = self._route(receiver, exchange, "down"), receiver.codec_memory if receiver.is_local else None
+        coded = self._channel.encode(payload, route, self._memory(receiver), None if own is None else _known(own))
+        if self._remembers:
+            self._channel.remember(coded.received, route, self._memory(receiver) if own is None else own)
+        return coded.payload, coded.payload if own is None else coded.received
+
+    def forget(self, participant: Participant) -> None:
+        """Nobody knows what it received last, since its half ended early."""
+        if not participant.is_local:
+            self._memory(participant).pop("received", None)
+
+    def _memory(self, participant: Participant) -> Memory:
+        return self._server.codec_memory.setdefault(participant.name, {})
+
+    def _route(self, participant: Participant, exchange: str, direction: Direction) -> Route:
+        number = 0 if self._joining else participant.round
+        return self._routes.next(participant.name, number, exchange, direction)
+
+
+def _known(memory: Memory) -> Mapping[str, object]:
+    known: Mapping[str, object] = memory.get("received", {})
+    return known
