@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from potluck.channel.channel import Channel
     from potluck.channel.limits import Limits
     from potluck.comparison.compare import Comparison, compare
+    from potluck.core.classification import Classification, MultiLabel
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
     from potluck.core.groups import Group, Update
     from potluck.core.history import History
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from potluck.core.model_view import FrozenModel, ModelView, input_of
     from potluck.core.payload import Payload
     from potluck.core.plan import Plan
+    from potluck.core.positions import NextToken, PerPosition
+    from potluck.core.regression import Regression
     from potluck.core.requests import Exchange, Fit, Predict, Reading, Tap
     from potluck.core.samples import Samples
     from potluck.core.schema import Schema, TensorSpec
+    from potluck.core.tasks import Task
     from potluck.federation.availability import Availability
     from potluck.federation.clock import Device, VirtualClock
     from potluck.federation.federation import Federation
@@ -45,6 +49,7 @@ _NAMES = {
     "channel.channel": ("Channel",),
     "channel.limits": ("Limits",),
     "comparison.compare": ("Comparison", "compare"),
+    "core.classification": ("Classification", "MultiLabel"),
     "core.errors": ("DataError", "ModelError", "PayloadError", "PotluckError", "RequirementsError", "SettingsError"),
     "core.groups": ("Group", "Update"),
     "core.history": ("History",),
@@ -52,9 +57,12 @@ _NAMES = {
     "core.model_view": ("FrozenModel", "ModelView", "input_of"),
     "core.payload": ("Payload",),
     "core.plan": ("Plan",),
+    "core.positions": ("NextToken", "PerPosition"),
+    "core.regression": ("Regression",),
     "core.requests": ("Exchange", "Fit", "Predict", "Reading", "Tap"),
     "core.samples": ("Samples",),
     "core.schema": ("Schema", "TensorSpec"),
+    "core.tasks": ("Task",),
     "federation.availability": ("Availability",),
     "federation.clock": ("Device", "VirtualClock"),
     "federation.federation": ("Federation",),
@@ -68,6 +76,7 @@ _PACKAGES = {"channel", "comparison", "core", "data", "engines", "federation", "
 __all__ = [
     "Availability",
     "Channel",
+    "Classification",
     "Comparison",
     "DataError",
     "Device",
@@ -82,19 +91,24 @@ __all__ = [
     "ModelError",
     "ModelSpec",
     "ModelView",
+    "MultiLabel",
     "Needs",
+    "NextToken",
     "Participant",
     "Payload",
     "PayloadError",
+    "PerPosition",
     "Plan",
     "PotluckError",
     "Predict",
     "Reading",
+    "Regression",
     "RequirementsError",
     "Samples",
     "Schema",
     "SettingsError",
     "Tap",
+    "Task",
     "TensorSpec",
     "Update",
     "VirtualClock",

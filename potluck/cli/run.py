@@ -18,7 +18,7 @@ from potluck.core.errors import RequirementsError, SettingsError
 
 if TYPE_CHECKING:
     from potluck.core.history import Row
-    from potluck.core.tasks import Metrics
+    from potluck.core.metrics import Metrics
     from potluck.federation.federation import Federation
     from potluck.recipes import Recipe
 

@@ -77,6 +77,8 @@ def measured(federation: Federation) -> dict[str, Any]:
 
 
 def counts(party: Participant) -> dict[str, int]:
-    """How many training samples it has of each label."""
+    """How many training samples it has of each label; of a task without a label for each sample, how many in all."""
+    if party.data.y.ndim != 1:
+        return {"all": len(party.data)}
     tally = torch.bincount(party.data.y, minlength=len(party.labels)).tolist()
     return {str(label): number for label, number in zip(party.labels, tally, strict=True)}

@@ -7,8 +7,8 @@ from functools import partial
 
 from potluck.core.errors import RequirementsError
 from potluck.core.labels import UNLABELLED, LabelSpace, decode, encode
+from potluck.core.metrics import Metrics
 from potluck.core.samples import Samples
-from potluck.core.tasks import Metrics
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
 

@@ -9,6 +9,7 @@ import torch
 
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 
 if TYPE_CHECKING:
     from potluck.core.requests import Fitted, Job
@@ -29,8 +30,8 @@ class Learner(ABC):
         return True
 
     @abstractmethod
-    def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
-        """Raises ModelError unless the model takes these inputs and puts out that many classes."""
+    def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
+        """Raises ModelError unless the model takes these inputs and puts out what the task says."""
 
     @abstractmethod
     def fit(self, job: Job, device: torch.device) -> Fitted:

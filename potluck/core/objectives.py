@@ -9,9 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from potluck.core.classification import Classification
 from potluck.core.inputs import Batch
 from potluck.core.labels import UNLABELLED
 from potluck.core.model_view import ModelView
+from potluck.core.tasks import Task, weighted_mean
 
 Context = Mapping[str, Any]
 """What belongs to one participant: tensors, dicts of tensors, plain values, ``FrozenModel``s."""
@@ -28,17 +30,30 @@ CombineGradients = Callable[[list[Gradients], Context], Gradients]
 """Combines the objectives' gradients (one dict for each) into those that the optimizer gets."""
 
 
+TASK = "task"
+"""Where an objective's context holds the task of whoever trains, on encoded targets. Every Fit puts it there."""
+
+PLAIN = Classification()
+
+
+def task_of(context: Context) -> Task:
+    """The task of whoever trains, on encoded targets; outside of a federation classification."""
+    found: Task = context.get(TASK, PLAIN)
+    return found
+
+
+def task_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """The loss of plain training: the task's. A ``weight`` column makes it a weighted mean.
+
+    It is an objective, and one may add to it: ``task_loss(model, batch, context) + context["mu"] * distance``.
+    """
+    return task_of(context).loss(model(batch["x"]), batch["y"], batch.get("weight"))
+
+
 def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """Cross-entropy to the labels; a ``weight`` column makes it a weighted mean."""
+    """Cross-entropy to the labels, whatever the task; a ``weight`` column makes it a weighted mean."""
     losses = F.cross_entropy(model(batch["x"]), batch["y"], reduction="none")
-    if "weight" not in batch:
-        return losses.mean()
-    weight: Tensor = batch["weight"].to(losses.dtype)
-    return (weight * losses).sum() / weight.sum()
-
-
-task_loss: Objective = cross_entropy
-"""The loss of plain training, as one of several objectives: ``Fit([task_loss, proximal_term])``."""
+    return weighted_mean(losses, batch.get("weight"))
 
 
 def hard_and_soft(model: ModelView, batch: Batch, context: Context) -> Tensor:

@@ -10,6 +10,7 @@ from potluck.core.learner import Learner
 from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 
 if TYPE_CHECKING:
     from potluck.core.requests import Exchange
@@ -29,6 +30,10 @@ class Party(Protocol):
     @property
     def round(self) -> int:
         """The round it is in; 0 while it joins."""
+
+    @property
+    def task(self) -> Task:
+        """What is learned."""
 
     @property
     def working_bytes(self) -> int:

@@ -23,10 +23,11 @@ from potluck.core.groups import Group, Update, names_of, within
 from potluck.core.learner import Learner
 from potluck.core.model_spec import ModelSpec
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.objectives import AnyObjective, CombineGradients, cross_entropy
+from potluck.core.objectives import PLAIN, TASK, AnyObjective, CombineGradients, cross_entropy, task_loss
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 
 if TYPE_CHECKING:
     from potluck.core.party import Party
@@ -131,10 +132,10 @@ class Fit(Work):
     """Train. Answered with a ``Fitted``.
 
     Args:
-        objective: the loss to minimise, or several; by default cross-entropy to the labels.
+        objective: the loss to minimise, or several; by default the loss of the party's task (``task_loss``).
         on: the samples; by default one's own data.
         context: what the objective reads besides the batch: tensors, plain values, ``FrozenModel``s of this
-            participant; by default nothing.
+            participant; by default nothing. The party's task is added under "task".
         plan: how to train; by default one's own plan.
         combine_gradients: combines the objectives' gradients (one dict for each, and the context) into those that the
             optimizer gets; by default they are added up.
@@ -156,7 +157,7 @@ class Fit(Work):
     phase: ClassVar[str] = "train"
     writes: ClassVar[bool] = True
 
-    objective: AnyObjective | Sequence[AnyObjective] | Sequence[Update] = cross_entropy
+    objective: AnyObjective | Sequence[AnyObjective] | Sequence[Update] = task_loss
     on: Samples | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
@@ -175,6 +176,9 @@ class Fit(Work):
             raise SettingsError("per_sample=True needs combine_gradients, which makes one gradient of the samples'.")
 
     def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
+        if TASK not in self.context:
+            own = replace(self, context={**self.context, TASK: party.task.encoded})
+            return own.addressed(party, seed, keep_optimizer)
         if not self.models:
             job = super().addressed(party, seed, keep_optimizer)
             return replace(job, groups=tuple(self.groups)) if self.groups else job
@@ -212,7 +216,7 @@ class Fit(Work):
     def plain(self) -> bool:
         """Whether it is plain training on labels, the only kind that an estimator can do."""
         special = self.mask or self.combine_gradients or self.only is not None or self.groups
-        return self.objectives == (cross_entropy,) and not special
+        return self.objectives in ((task_loss,), (cross_entropy,)) and not special
 
     def stack_key(self, job: Job) -> Hashable:
         """In a stack learning rates may differ, and how samples are divided into steps."""
@@ -280,7 +284,7 @@ class Reading(Work):
         raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
 
     def stack_key(self, job: Job) -> Hashable:
-        common = ("on", "plan", "model")
+        common = ("on", "plan", "model", "task")
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in common}
         return _tree(own), len(job.samples), _columns(job.samples.inputs())
 
@@ -290,23 +294,29 @@ class Reading(Work):
 
 @dataclass(frozen=True, eq=False)
 class Predict(Reading):
-    """Predict each sample's label. Answered with probabilities (samples × labels), or logits.
+    """Predict each sample's target. Answered with what the task says: probabilities (samples × labels), or values.
 
     Args:
         on: the samples.
-        logits: whether logits are returned instead of probabilities; by default False.
+        logits: whether the network's outputs are returned as they are, such as logits; by default False.
         plan: as in ``Reading``.
         model: as in ``Reading``.
+        task: what outputs mean; by default the party's task.
     """
 
     logits: bool = False
+    task: Task | None = field(default=None, kw_only=True)
+
+    def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
+        own = replace(self, task=party.task) if self.task is None else self
+        return super(Predict, own).addressed(party, seed, keep_optimizer)
 
     def compute(self, model: ModelView, x: Any) -> Tensor:
         return model(x)
 
     def collect(self, batches: Sequence[Tensor]) -> Tensor:
         logits = torch.cat(list(batches))
-        return logits if self.logits else logits.softmax(dim=-1)
+        return logits if self.logits else (self.task or PLAIN).answers(logits)
 
     def of_estimator(self, job: Job, predict: Callable[[Samples], Tensor]) -> Tensor:
         if self.logits:
@@ -444,7 +454,7 @@ def _tree(context: Mapping[str, Any]) -> Hashable:
 
 
 def _leaf(leaf: Any) -> Hashable:
-    if isinstance(leaf, _PLAIN):
+    if isinstance(leaf, (*_PLAIN, Task)):
         return leaf
     if isinstance(leaf, Tensor):
         return tuple(leaf.shape), leaf.dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from torch import Tensor
 
 from potluck.core.errors import DataError
 from potluck.core.inputs import InputKind, InputKinds, flat, is_input, kinds_key, nested
-from potluck.core.labels import UNLABELLED, LabelSpace, encode, plain_labels
+from potluck.core.labels import UNLABELLED
 from potluck.core.randomness import all_seeded, drawing
+from potluck.core.tasks import Task
 
 RowReader = Callable[[Tensor], Any]
 """Reads the inputs of some rows anew."""
@@ -56,7 +58,7 @@ class InputSource(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Columns of equal length: inputs, mostly ``y`` (positions in a label space), perhaps ``weight`` and targets.
+    """Columns of equal length: inputs, mostly ``y`` (targets as the task encodes them), perhaps ``weight`` and targets.
 
     Inputs are the column ``x``, or several: ``x.ids``, ``x.mask``; or they are in a ``source``.
 
@@ -147,7 +149,9 @@ class Samples:
         return Samples({name: column[rows] for name, column in self.columns.items()}, reader, source)
 
     def few_of_each(self, count: int = 5) -> Samples:
-        """A few samples of each label: enough to try an estimator out."""
+        """A few samples of each label, or of all where there is not one label each: enough to try an estimator out."""
+        if self.y.ndim > 1:
+            return self.take(torch.arange(min(4 * count, len(self))))
         rows = [(self.y == label).nonzero().squeeze(1)[:count] for label in range(int(self.y.max()) + 1)]
         return self.take(torch.cat(rows))
 
@@ -174,7 +178,8 @@ class Samples:
                 both = first is not None and is_input(name) and first.is_floating_point() and mine.is_floating_point()
                 return mine.to(first.dtype) if both and first is not None else mine
             like = shapes[name]
-            return torch.full((len(part), *like.shape[1:]), _FILL.get(name, 0), dtype=like.dtype)
+            fill = math.nan if name == "y" and like.is_floating_point() else _FILL.get(name, 0)
+            return torch.full((len(part), *like.shape[1:]), fill, dtype=like.dtype)
 
         whole = Samples({name: torch.cat([column(part, name) for part in parts]) for name in shapes}, source=source)
         if all(part.reader is None for part in parts):
@@ -202,7 +207,7 @@ def joined(parts: Sequence[Samples]) -> InputSource:
 
 
 class SharedData:
-    """Data that all participants may see, perhaps with labels. Who has the same label space shares one copy.
+    """Data that all participants may see, perhaps with targets. Who has the same task shares one copy.
 
     Args:
         inputs: the inputs, or samples of which only the inputs count.
@@ -215,29 +220,29 @@ class SharedData:
     ) -> None:
         self.inputs = inputs.inputs() if isinstance(inputs, Samples) else Samples({"x": inputs})
         self.y, self._owner = y, owner
-        self._whole: dict[LabelSpace, Samples] = {}
-        self._known: dict[LabelSpace, Samples | None] = {}
+        self._whole: dict[Task, Samples] = {}
+        self._known: dict[Task, Samples | None] = {}
 
     @property
     def x(self) -> Any:
         """The inputs as they were given."""
         return self.inputs.x
 
-    def whole(self, labels: LabelSpace) -> Samples:
-        """All samples; labels outside the label space are no labels."""
-        if labels not in self._whole:
-            known = {} if self.y is None else {"y": encode(self.y, labels, self._owner, strict=False)}
-            self._whole[labels] = self.inputs.with_targets(known)
-        return self._whole[labels]
+    def whole(self, task: Task) -> Samples:
+        """All samples; of targets that do not fit the task, such as labels it does not know, none is known."""
+        if task not in self._whole:
+            known = {} if self.y is None else {"y": task.encode(self.y, self._owner, strict=False)}
+            self._whole[task] = self.inputs.with_targets(known)
+        return self._whole[task]
 
-    def known(self, labels: LabelSpace) -> Samples | None:
-        """The samples whose label is in the label space; None if there are none."""
-        if labels not in self._known:
-            whole = self.whole(labels)
-            rows = (whole.y != UNLABELLED).nonzero().squeeze(1)
+    def known(self, task: Task) -> Samples | None:
+        """The samples whose target is known to the task; None if there are none."""
+        if task not in self._known:
+            whole = self.whole(task)
+            rows = task.known(whole.y).nonzero().squeeze(1)
             some = whole if len(rows) == len(whole) else whole.take(rows)
-            self._known[labels] = some if len(some) else None
-        return self._known[labels]
+            self._known[task] = some if len(some) else None
+        return self._known[task]
 
 
 def as_inputs(x: Any, owner: str) -> torch.Tensor:
@@ -260,14 +265,17 @@ def as_inputs(x: Any, owner: str) -> torch.Tensor:
     return tensor
 
 
-def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any]]:
-    """Inputs and raw labels from ``(x, y)`` or a torch Dataset of such pairs; of random items one reading."""
+def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any] | None]:
+    """Inputs, and raw targets if there are any; of a Dataset whose items are random one reading."""
     x, y, _ = as_pair_and_reader(data, owner)
     return x, y
 
 
-def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any], RowReader | None]:
-    """Inputs, raw labels, and what reads the inputs anew where that makes a difference: of a Dataset that augments."""
+def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any] | None, RowReader | None]:
+    """Inputs, raw targets if there are any, and for a Dataset that augments what reads the inputs anew.
+
+    They are ``(x, y)``, a torch Dataset of such pairs, or inputs alone.
+    """
     x: Any
     y: Any
     reader: RowReader | None = None
@@ -276,7 +284,7 @@ def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[
         if not rows:
             raise DataError(f"{owner}: the Dataset is empty.")
         x = torch.stack([torch.as_tensor(row[0]) for row in rows])
-        y = np.asarray([row[1].item() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
+        y = as_targets([row[1].cpu().numpy() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
         again, _ = drawing(lambda: torch.as_tensor(data[0][0]))
         if not torch.equal(again, x[0]):
             raise DataError(
@@ -287,18 +295,34 @@ def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[
         reader = _reader(data, x.dtype) if drew else None
     elif isinstance(data, tuple | list) and len(data) == 2:
         x, y = data
+    elif isinstance(data, torch.Tensor | np.ndarray):
+        x, y = data, None
     else:
         raise DataError(f"{owner}: data is a {type(data).__name__}; expected (x, y) or a torch Dataset.")
     inputs = as_inputs(x, owner)
-    labels = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
-    if labels.ndim != 1 or len(labels) != len(inputs):
+    if y is None:
+        return inputs, None, reader
+    targets = as_targets(y)
+    if targets.ndim == 0 or len(targets) != len(inputs):
         raise DataError(
-            f"{owner}: {len(inputs)} inputs but labels of shape {labels.shape}; expected one label for each."
+            f"{owner}: {len(inputs)} inputs but labels of shape {targets.shape}; expected one label for each."
         )
-    labels = plain_labels(labels, owner)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
         raise DataError(f"{owner}: labels hold NaN or infinity. Clean or drop those samples first.")
-    return inputs, labels, reader
+    return inputs, targets, reader
+
+
+def as_targets(y: Any) -> np.ndarray[Any, Any]:
+    """Targets as they were brought, in an array: a row for each sample."""
+    if isinstance(y, torch.Tensor):
+        found: np.ndarray[Any, Any] = y.detach().cpu().numpy()
+        return found
+    try:
+        return np.asarray(y)
+    except ValueError:  # lists of unequal length: the labels of each sample
+        found = np.empty(len(y), dtype=object)
+        found[:] = list(y)
+        return found
 
 
 def _reader(data: Any, dtype: torch.dtype) -> RowReader:

@@ -1,38 +1,216 @@
-"""Metrics of a participant's predictions on labelled samples."""
+"""Tasks: what is learned. A task knows how targets are encoded, the loss, what an output means, and the metrics."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
-Metrics = dict[str, float | None]
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.labels import LabelSpace
+from potluck.core.metrics import (
+    LOWER_IS_BETTER,
+    Array,
+    Graded,
+    Metrics,
+    MetricSetting,
+    checked,
+    computed,
+    metric_name,
+    of_user,
+)
+from potluck.core.stable_names import readable_name
 
-Scores = dict[str, Metrics]
-"""The metrics of each of a party's models whose answers are reported, by its name."""
-
-NOTHING: Metrics = {"accuracy": None, "loss": None, "macro_f1": None, "balanced_accuracy": None}
-"""The metrics of a participant without test data."""
+Shape = tuple[int, ...]
 
 
-def measure(probabilities: Tensor, y: Tensor) -> Metrics:
-    """Accuracy, cross-entropy, macro F1 and balanced accuracy.
+@dataclass(frozen=True)
+class Task(ABC):
+    """What is learned. Its settings are plain values, so that tasks can be compared, written down and told to others.
 
-    F1 is averaged over the labels that occur in the truth or among the predictions, recall over those in the truth.
-    The loss is None for a model that predicts labels without probabilities, or that has diverged.
+    What is left open, such as the labels, is found in a participant's data (``fitted``). A task of one's own is a
+    frozen dataclass that fills in the abstract methods.
+
+    Args:
+        metrics: what is measured, by scikit-learn's names, or functions of (truth, answers); the first is the headline,
+            by which runs are compared. By default the task's usual ones.
     """
-    table, truth = probabilities.double().numpy(), y.numpy()
-    answer, labels = table.argmax(axis=1), table.shape[1]
-    right = np.bincount(truth[answer == truth], minlength=labels)
-    there = np.bincount(truth, minlength=labels)
-    met = there + np.bincount(answer, minlength=labels)
-    occurs, met_at_all = there > 0, met > 0
-    certain = bool(((table == 0) | (table == 1)).all())
-    loss = float(-np.log(table[np.arange(len(truth)), truth].clip(min=1e-12)).mean())
-    return {
-        "accuracy": float(right.sum() / len(truth)),
-        "loss": None if certain or not math.isfinite(loss) else loss,
-        "macro_f1": float((2 * right[met_at_all] / met[met_at_all]).mean()),
-        "balanced_accuracy": float((right[occurs] / there[occurs]).mean()),
-    }
+
+    KIND: ClassVar[str]
+    """Its short form, as in ``Participant(task="regression")``."""
+    KNOWN: ClassVar[Mapping[str, Any]] = {}
+    """The metrics that there are, by name."""
+    USUAL: ClassVar[tuple[str, ...]] = ()
+    """The metrics that are measured by default."""
+
+    metrics: tuple[MetricSetting, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", checked(self.metrics, self.KNOWN) or self.USUAL)
+
+    # What is learned.
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The labels that it tells apart, if it is about labels."""
+        return ()
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many numbers a model puts out for each sample, or position: a builder gets it as ``classes``."""
+
+    @property
+    def kind(self) -> Hashable:
+        """What is equal for tasks whose answers can be compared."""
+        return self.KIND, self.labels, self.outputs
+
+    def __str__(self) -> str:
+        return f"labels {list(self.labels)}" if self.labels else f"{self.KIND} of {self.outputs}"
+
+    def fitted(self, raw: Array | None, owner: str) -> Self:
+        """The task with what it left open found in a participant's targets."""
+        return self
+
+    def common(self, others: Iterable[Task]) -> Task:
+        """What the server knows of several participants' tasks: all their labels."""
+        return self
+
+    @property
+    def encoded(self) -> Task:
+        """The same task on encoded targets, as objectives see it: without what tells participants apart."""
+        return self
+
+    def described(self) -> dict[str, Any]:
+        """Its settings as plain values, the same in every process."""
+        return {"task": self.KIND, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
+
+    def told(self) -> dict[str, Any]:
+        """The settings that others are told, and may build the task by: nothing about a participant's own targets."""
+        return {}
+
+    # Targets.
+
+    def targets_in(self, inputs: Any, owner: str) -> Array | None:
+        """Targets that are in the inputs, where data come without others; None where there are none."""
+        return None
+
+    @abstractmethod
+    def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
+        """Targets as a tensor, a row for each sample, checked. Unless ``strict``, what does not fit is unknown."""
+
+    def unknown(self, rows: int) -> Tensor:
+        """The encoded targets of samples that have none."""
+        raise DataError(f"A task of {type(self).__name__} needs targets for all samples.")
+
+    @abstractmethod
+    def known(self, y: Tensor) -> Tensor:
+        """Of encoded targets, which rows are known."""
+
+    @abstractmethod
+    def decode(self, y: Tensor) -> Array:
+        """Encoded targets as the user knows them: what an estimator is fitted on."""
+
+    # Models.
+
+    def shapes(self, y: Tensor) -> tuple[Shape, ...]:
+        """The shapes that a model's output may have for samples with these targets."""
+        return ((len(y), self.outputs),)
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The loss of plain training, a mean over samples, weighted where there are weights."""
+
+    @abstractmethod
+    def answers(self, outputs: Tensor) -> Tensor:
+        """What a model's outputs mean: probabilities, or values in the user's units; a row for each sample."""
+
+    def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
+        """A fitted estimator's answers."""
+        raise SettingsError(f"{owner}: an estimator cannot do a task of {type(self).__name__}; bring a torch module.")
+
+    @abstractmethod
+    def said(self, answers: Tensor) -> Array:
+        """Answers as the user knows them: the most probable labels, or the values."""
+
+    # What is shared.
+
+    def mean(self, answers: Iterable[tuple[float, Tensor]]) -> Tensor:
+        """The answers of several, with their weights, as one: by default the weighted mean."""
+        total, weights = torch.zeros((), dtype=torch.float64), 0.0
+        for weight, each in answers:
+            total, weights = total + weight * each, weights + weight
+        return total / weights
+
+    # Metrics.
+
+    @property
+    def headline(self) -> str:
+        """The metric by which runs are compared."""
+        return metric_name(self.metrics[0])
+
+    def grade(self, answers: Tensor, y: Tensor) -> float:
+        """How good answers are by the headline: more is better, and none are as bad as those of a diverged model."""
+        if not bool(torch.isfinite(answers).all()):
+            return -math.inf
+        found = self.measure(answers, y)[0][self.headline]
+        if found is None:
+            return -math.inf
+        return -found if self.headline in LOWER_IS_BETTER else found
+
+    @property
+    def nothing(self) -> Metrics:
+        """The metrics where nothing was tested."""
+        return {metric_name(metric): None for metric in self.metrics}
+
+    @abstractmethod
+    def tested(self, answers: Tensor, y: Tensor) -> Graded:
+        """Answers beside the truth, as the metrics named in ``KNOWN`` compare them."""
+
+    def measure(self, answers: Tensor, y: Tensor) -> tuple[Metrics, dict[str, str]]:
+        """The metrics of answers to samples with these targets; and of those that are empty, why."""
+        known = self.known(y)
+        if not bool(known.all()):
+            answers, y = answers[known], y[known]
+        if not len(y):
+            return self.nothing, dict.fromkeys(self.nothing, "there are no test samples with a target")
+        tested = self.tested(answers, y)
+        found, reasons = self._quick(tested), dict[str, str]()
+        for metric in self.metrics:
+            name = metric_name(metric)
+            if found.get(name) is None:
+                found[name], why = computed(partial(self._computed, metric, tested, answers, y))
+                reasons |= {name: why} if why else {}
+        return {metric_name(metric): found[metric_name(metric)] for metric in self.metrics}, reasons
+
+    def _quick(self, tested: Graded) -> Metrics:
+        """Metrics that are found quicker than one by one."""
+        return {}
+
+    def _computed(self, metric: MetricSetting, tested: Graded, answers: Tensor, y: Tensor) -> float:
+        if isinstance(metric, str):
+            return float(self.KNOWN[metric](tested))
+        return of_user(metric, self.decode(y), self.said(answers), tested.probabilities)
+
+
+def weighted_mean(losses: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean of a loss for each sample."""
+    if weight is None:
+        return losses.mean()
+    weight = weight.to(losses.dtype)
+    return (weight * losses).sum() / weight.sum()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list | range):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, str | int | float | bool | None) else readable_name(value)

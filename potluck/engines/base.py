@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Party, Storage
 from potluck.core.payload import Payload
@@ -19,7 +20,6 @@ from potluck.core.profiler import Profiler
 from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Scores, measure
 from potluck.engines.hardware import computing_in, free_memory, total_memory
 from potluck.engines.record import EngineRecord
 from potluck.engines.threads import Threads
@@ -270,12 +270,14 @@ class Engine(EngineRecord, ABC):
                     if test is not None
                 }
             )
-            for name, (_, test) in tested.items():
+            for name, (party, test) in tested.items():
                 answered = answers.get(name)
                 if test is not None and answered is not None:
-                    found[name][model] = measure(answered, test.y)
+                    found[name][model], empty = party.task.measure(answered, test.y)
+                    for metric, reason in empty.items():
+                        self._tell(f"Some are without {metric}: {reason}.")
                 elif model == OWN:
-                    found[name][model] = dict(NOTHING)
+                    found[name][model] = party.task.nothing
         return found
 
     def _answers(self, sessions: Mapping[str, AnsweringSession]) -> dict[str, Any]:

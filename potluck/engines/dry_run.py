@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Party
 from potluck.core.requests import Job
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Scores
 from potluck.engines.base import Answering, Timed
 from potluck.engines.serial import Serial
 
@@ -27,7 +27,7 @@ class DryRun(Serial):
         answering: Mapping[str, Answering],
     ) -> dict[str, Scores]:
         """Nothing: there is nothing to be seen in models that were not trained."""
-        return {name: {OWN: dict(NOTHING)} for name in parties}
+        return {name: {OWN: party.task.nothing} for name, party in parties.items()}
 
     def evaluate_server(self, server: Party, test: Samples, answering: Mapping[str, Answering]) -> Scores:
         """Nothing, for the same reason."""

@@ -113,8 +113,8 @@ def published(public: Any) -> SharedData | None:
 def _kind_of(participant: Participant) -> Hashable:
     """Participants of one kind all fit a method, or none does."""
     if not participant.is_local:
-        return participant.labels
+        return participant.task.kind
     learner = participant.learner
     model = learner.architecture if isinstance(learner, Network) else type(learner)
     named = str(participant.named_stages), str(participant.named_head)
-    return model, participant.labels, participant.plan.transform, named
+    return model, participant.task.kind, participant.labelled, participant.plan.transform, named

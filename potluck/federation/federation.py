@@ -15,12 +15,12 @@ from potluck.core.errors import RequirementsError, SettingsError, nearest
 from potluck.core.exchange_order import Phase
 from potluck.core.history import IDLE, SERVER, History, Row
 from potluck.core.inputs import shapes
-from potluck.core.labels import union
+from potluck.core.metrics import Metrics, Scores
 from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
 from potluck.core.samples import Samples, SharedData, as_pair
-from potluck.core.tasks import NOTHING, Metrics, Scores
+from potluck.core.tasks import Task
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published
@@ -136,14 +136,13 @@ class Federation:
         self.unseen_metrics: dict[str, Metrics] = {}
         """What those who took no part scored when the last run had ended."""
         self._published_test, self._shown = tests, shown
-        known = union(p.labels for p in self.participants.values())
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
-            None if shown is None else shown.whole(known),
+            None if shown is None else shown.whole(self.task),
             declare=method.server_models,
             input_shape=shapes(next(iter(self.participants.values())).data.kinds),
-            classes=len(known),
+            task=self.task,
         )
         for names in (self.availability, self.clock):
             if names is not None:
@@ -293,11 +292,17 @@ class Federation:
         return participant.own_test(self._published_test)
 
     @property
+    def task(self) -> Task:
+        """What the server knows of the participants' tasks: of labels all that anybody knows."""
+        first, *others = (participant.task for participant in self.participants.values())
+        return first.common(others)
+
+    @property
     def server_test(self) -> Samples | None:
         """What models of the server's are evaluated on: the federation's test data, whose labels participants know."""
         if self._published_test is None:
             return None
-        return self._published_test.known(union(p.labels for p in self.participants.values()))
+        return self._published_test.known(self.task)
 
     def evaluate(self, data_of: Callable[[Participant], Samples | None]) -> dict[str, Metrics]:
         """Everybody's metrics as the models are now, on the data that are named for each; None for no data."""
@@ -325,7 +330,7 @@ class Federation:
         if self.unseen_epochs:
             list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
         scores = self.engine.evaluate({person.name: person for person in there}, self.test_of, self._answering)
-        return {name: scores[name][OWN] if name in scores else dict(NOTHING) for name in tallies}
+        return {name: scores[name][OWN] if name in scores else self.unseen[name].task.nothing for name in tallies}
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""

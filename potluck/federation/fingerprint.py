@@ -125,7 +125,7 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "model": f"{type(model).__module__}.{type(model).__qualname__}",
         "architecture": learner.architecture.digest if isinstance(learner, Network) else _settings(model),
         "plan": _plain(participant.plan),
-        "labels": list(participant.labels),
+        **participant.task.described(),
         "samples": len(participant.data),
         "weight": participant.weight,
         **({"models": _declared(participant)} if participant.specs else {}),

@@ -121,15 +121,17 @@ class Needs:
                 )
         if self.one_label_space:
             first, *others = participants
-            odd = [p.name for p in others if p.labels != first.labels]
-            if odd:
+            odd = [p.name for p in others if p.task.kind != first.task.kind]
+            if odd and first.labels:
                 reasons.append(
                     f"it needs one label space, and these differ from {first.name}'s {list(first.labels)}: "
                     f"{_some(odd)}; give all of them the same `labels`"
                 )
+            elif odd:
+                reasons.append(f"it needs one task, and these differ from {first.name}'s ({first.task}): {_some(odd)}")
         if self.shared_labels:
             for p in participants:
-                if not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
+                if p.labels and not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
                     reasons.append(f"{p.name} has no class in common with anyone: its labels are {list(p.labels)}")
         return reasons
 

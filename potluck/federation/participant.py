@@ -1,4 +1,4 @@
-"""A participant: one party, with private data, a model of its own, a plan, a label space and private state."""
+"""A participant: one party, with private data, a model of its own, a plan, a task and private state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from potluck.core.errors import DataError, ModelError, SettingsError, nearest
+from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.inputs import shapes
-from potluck.core.labels import Label, LabelSpace, decode, encode, label_space
+from potluck.core.labels import Label, LabelSpace
 from potluck.core.learner import Learner
+from potluck.core.metrics import Array, MetricSetting
 from potluck.core.model_spec import OWN, Declared, ModelSpec, specs_of
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
+from potluck.core.task_choice import TaskSetting, as_task
+from potluck.core.tasks import Task
 from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.learners.estimator import Estimator
@@ -71,10 +74,15 @@ class Participant:
             where it takes them, under the federation's seed.
         data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays on
             this machine. A Dataset whose items are random is read anew in each epoch, under the participant's seed.
+            Inputs alone, or ``(x, None)``, are data without targets of their own, which some methods can use.
         plan: how it trains; by default ``Plan()``.
         test: ``(x, y)`` to evaluate on; by default the test data of the federation.
         validation: a share of the data from 0 to below 1, or data, to choose settings by; by default 0, for none.
-        labels: its label space (strings or integers); by default the labels in ``y``.
+        task: what is learned: a ``Task`` such as ``Regression()``, its short form such as "regression", or a dict of
+            that (``name``) and settings; by default ``Classification()``. What it leaves open is found in the data.
+        labels: its label space (strings or integers); by default the task's, or else the labels in ``y``.
+        metrics: what is measured on test data, by scikit-learn's names, or functions of (truth, answers); the first is
+            the headline. By default the task's.
         weight: its credibility, a factor in votes and means; by default 1.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
@@ -94,7 +102,9 @@ class Participant:
         plan: Plan | None = None,
         test: Any = None,
         validation: Any = 0.0,
+        task: TaskSetting | None = None,
         labels: Iterable[Label] | None = None,
+        metrics: Sequence[MetricSetting] | None = None,
         weight: float = 1.0,
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
@@ -106,11 +116,11 @@ class Participant:
         self.name = name
         self.plan = plan or Plan()
         self.weight = float(weight)
+        open_task = as_task(task, name, labels, metrics)
         x, y, reader = as_pair_and_reader(data, name)
-        self.labels: LabelSpace = label_space(np.unique(y) if labels is None else labels, name)
-        if not self.labels:
-            raise DataError(f"{name}: the label space is empty; expected at least one label.")
-        brought = Samples({"x": x, "y": encode(y, self.labels, name)}, reader)
+        y = open_task.targets_in(x, name) if y is None else y
+        self.task: Task = open_task.fitted(y, name)
+        brought = Samples({"x": x, "y": self._encoded(y, len(x), name)}, reader)
         self.held: dict[str, Any] = {"state": {}, "codecs": None, "brought": brought}
         """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
         self.storage: DiskStorage | None = None
@@ -138,7 +148,17 @@ class Participant:
 
     def __repr__(self) -> str:
         kind = type(self.model).__name__ if self.built else self._brought_model
-        return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, labels {list(self.labels)})"
+        return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, {self.task})"
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The labels that its task tells apart; none if it is not about labels."""
+        return self.task.labels
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it has targets of its own to train on."""
+        return bool(self.task.known(self.data.y).any())
 
     @property
     def builds_its_model(self) -> bool:
@@ -256,10 +276,10 @@ class Participant:
         self.held["codecs"] = None
         self.answering = own_model if method is None else method.predict
         self.held["data"] = self._split(seed)
-        self.public = None if public is None else public.whole(self.labels)
+        self.public = None if public is None else public.whole(self.task)
         self.held["learner"] = self._bring(self._prepared(method))
         learner = self.learner
-        learner.check(self.data, len(self.labels), self.plan, self.name)
+        learner.check(self.data, self.task, self.plan, self.name)
         if method is not None:
             self._equip(specs_of(method.models(self), type(method).__name__))
         networks = [learner for learner in self.models.values() if isinstance(learner, Network)]
@@ -287,7 +307,7 @@ class Participant:
         for name, spec in specs.items():
             source = "declared models" if spec.same_start else self.name
             seed = derive(self.seed, source, name, "initial weights")
-            network = built(spec, name, self.name, seed, shapes(self.data.kinds), len(self.labels))
+            network = built(spec, name, self.name, seed, shapes(self.data.kinds), self.task.outputs)
             if isinstance(self.learner, Network):  # so that both read the same batch
                 network.model.to(self.learner.dtype)
             self.held[_field(name)] = network
@@ -381,10 +401,10 @@ class Participant:
 
     def own_test(self, published: SharedData | None) -> Samples | None:
         """Its own test data, or those of the federation's whose labels it knows."""
-        return self.test if self.test is not None or published is None else published.known(self.labels)
+        return self.test if self.test is not None or published is None else published.known(self.task)
 
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
-        """Probabilities over ``labels``, one row for each input, as its method answers."""
+        """What its method answers, a row for each input: probabilities over ``labels``, or values."""
         inputs = Samples({"x": as_inputs(x, self.name)})
         answers = AnsweringSession(self, self.answering, inputs).answer_alone(torch.device("cpu"))
         if answers is None:
@@ -393,12 +413,16 @@ class Participant:
         return probabilities
 
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
-        """The most probable label of each input, from this participant's label space."""
-        return decode(torch.from_numpy(self.predict_proba(x).argmax(axis=1)), self.labels)
+        """What its method answers, as its owner knows targets: the most probable labels, or the values."""
+        return self.task.said(torch.from_numpy(self.predict_proba(x)))
 
     def _own(self, data: Any, owner: str) -> Samples:
         x, y = as_pair(data, owner)
-        return Samples({"x": x, "y": encode(y, self.labels, owner)})
+        y = self.task.targets_in(x, owner) if y is None else y
+        return Samples({"x": x, "y": self._encoded(y, len(x), owner)})
+
+    def _encoded(self, raw: Array | None, rows: int, owner: str) -> Tensor:
+        return self.task.unknown(rows) if raw is None else self.task.encode(raw, owner)
 
     def _split(self, seed: int) -> Samples:
         """The training data; which samples are held back for validation depends on seed and name alone."""
@@ -422,14 +446,14 @@ class Participant:
         if isinstance(model, nn.Module):
             return Network(model)
         if hasattr(model, "fit") and hasattr(model, "predict"):
-            return Estimator(model, self.labels)
+            return Estimator(model, self.task)
         raise ModelError(
             f"{self.name}: model is {model!r}; expected a torch module, an object with fit and predict, or a callable "
             f"(or its name) that makes one."
         )
 
     def _build(self) -> Any:
-        return build(self._brought_model, shapes(self.data.kinds), len(self.labels))
+        return build(self._brought_model, shapes(self.data.kinds), self.task.outputs)
 
 
 _TOGETHER = "together"

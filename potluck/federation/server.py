@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
+from potluck.core.classification import Classification
 from potluck.core.errors import DataError
 from potluck.core.inputs import shapes
 from potluck.core.learner import Learner
@@ -16,6 +17,7 @@ from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.federation.participant import State
 from potluck.learners.joint import JointNetwork
@@ -54,7 +56,7 @@ class Server:
         state: what the method stores between rounds; it is in the checkpoint.
         declare: what the method declares as the server's own networks; they are in the checkpoint. By default none.
         input_shape: the shape of participants' inputs, for networks where there are no public data; by default ().
-        classes: how many labels the participants know, for networks of which the method does not say; by default 0.
+        task: what participants learn, with all labels that they know; by default classification.
         memo: what can be computed from ``state`` again; it is not in the checkpoint.
         refused: whom the server's half of this exchange refuses, and why.
         codec_memory: what the channel's codecs store of each participant at the server; it is in the checkpoint.
@@ -67,7 +69,7 @@ class Server:
     state: State = field(default_factory=dict)
     declare: Callable[[Server], Declared] = field(default=_nothing)
     input_shape: Any = ()
-    classes: int = 0
+    task: Task = field(default_factory=Classification)
     memo: dict[Any, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     codec_memory: dict[str, State] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Server:
         if name not in self._built:
             seed = derive(self.seed, self.name, name, "initial weights")
             shape = self.input_shape if self.public is None else shapes(self.public.kinds)
-            self._built[name] = built(self._specs()[name], name, self.name, seed, shape, self.classes)
+            self._built[name] = built(self._specs()[name], name, self.name, seed, shape, self.task.outputs)
             if name in self._restored:
                 self._built[name].restore(self._restored.pop(name))
         return self._built[name]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
-import torch
-
 from potluck.core.errors import DataError, ModelError, SettingsError, nearest
+from potluck.core.objectives import TASK
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.requests import Fit, Job, Predict, Work
-from potluck.core.tasks import measure
 from potluck.engines import make_engine
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network
@@ -59,7 +58,7 @@ def _listed(name: str, values: Iterable[Any]) -> list[Any]:
 def choose_plan(
     participant: Participant, plans: Iterable[Plan], *, seed: int = 0, engine: str = "auto", device: str = "auto"
 ) -> Plan:
-    """The plan whose training gives the best accuracy on the participant's validation data; the first, if several do.
+    """The plan that is best on the participant's validation data, by its task's headline; the first, if several are.
 
     Each plan trains a copy of the participant's network on its training data, from the same weights and through the
     same shuffles. With the seed of the federation, the weights and the validation data are those it will see there.
@@ -91,9 +90,10 @@ def choose_plan(
         samples = trial.data if work.on is None else work.on
         return runner.answer([Job(trial.name, work, network, samples, plan, source, 1) for network, plan in pairs])
 
-    answers(Fit())
-    scores = [_score(found, trial.validation.y) for found in answers(Predict(trial.validation))]
-    if max(scores) < 0:
+    answers(Fit(context={TASK: trial.task.encoded}))
+    found = answers(Predict(trial.validation, task=trial.task))
+    scores = [trial.task.grade(each, trial.validation.y) for each in found]
+    if max(scores) == -math.inf:
         raise SettingsError(
             f"{trial.name}: training diverged with every plan; expected a lower lr, or max_grad_norm, in some."
         )
@@ -110,12 +110,3 @@ def _trial(participant: Participant, seed: int) -> Participant:
             f"plan. Bring scikit-learn's GridSearchCV around it instead: that works as a model as it is."
         )
     return trial
-
-
-def _score(probabilities: torch.Tensor, y: torch.Tensor) -> float:
-    """The accuracy; below any other where training has diverged."""
-    if not bool(torch.isfinite(probabilities).all()):
-        return -1.0
-    accuracy = measure(probabilities, y)["accuracy"]
-    assert accuracy is not None
-    return accuracy

@@ -20,12 +20,12 @@ from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.exchange_order import Phase
+from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival
 from potluck.core.payload import MAX_BYTES, Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples, SharedData
-from potluck.core.tasks import NOTHING, Scores, measure
 from potluck.engines.base import Answering, AnsweringSession, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
@@ -171,7 +171,9 @@ class Client:
             return Declined(name=me.name, reason=str(error)[:10_000]).message()
         return Accepted(
             name=me.name,
-            labels=list(me.labels),
+            task=me.task.KIND,
+            settings=me.task.told(),
+            metrics=list(me.task.nothing),
             inputs={name: InputFacts.of(kind) for name, kind in me.data.kinds.items()},
             has_public=invitation.public is None or self._public is not None,
         ).message()
@@ -306,12 +308,14 @@ class Client:
     def _scores(self) -> Scores:
         """How well the participant answers, in its own way and with each model that the method reports."""
         assert self._method is not None
-        me, scores = self.participant, {OWN: dict(NOTHING)}
+        me, scores = self.participant, {OWN: self.participant.task.nothing}
         if (test := me.test) is not None:
             for model, answering in self._answering.items():
                 answers = AnsweringSession(me, answering, test.inputs(), model).answer_alone(self._device)
                 if answers is not None:
-                    scores[model] = measure(answers, test.y)
+                    scores[model], empty = me.task.measure(answers, test.y)
+                    for metric, reason in empty.items():
+                        log.info("There is no %s: %s", metric, reason)
         return scores
 
     def _restore(self, store: ClientStore, round: int) -> None:

@@ -11,12 +11,12 @@ import torch
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
+from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Party
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
-from potluck.core.tasks import NOTHING, Scores
 from potluck.engines.base import Answering, Half
 from potluck.engines.serial import Serial
 from potluck.flower.gateway import Gateway, NoAnswer
@@ -126,10 +126,13 @@ class Flower(Serial):
         ask = {name: Evaluate(round=number).message() for name in unknown if self.gateway.is_connected(name)}
         for name, _, response in self.gateway.ask(ask, self._rules.answer_timeout, lambda _: False):
             if isinstance(response, Evaluated):
-                self._scores_of[name] = _readable(response)
-        reported = {name: self._scores_of.get(name, {}) for name in parties}
+                self._scores_of[name] = {**response.models, OWN: response.metrics}
+        reported = {name: _readable(self._scores_of.get(name, {}), party) for name, party in parties.items()}
         return {
-            name: {OWN: dict(NOTHING), **{model: metrics for model, metrics in scores.items() if model in answering}}
+            name: {
+                OWN: parties[name].task.nothing,
+                **{model: metrics for model, metrics in scores.items() if model in answering},
+            }
             for name, scores in reported.items()
         }
 
@@ -181,7 +184,7 @@ class Flower(Serial):
         connection = self.gateway.connections[name]
         if isinstance(response, PhaseEnded):
             if response.phase == "round":
-                self._scores_of[name] = _readable(response)
+                self._scores_of[name] = {**response.models, OWN: response.metrics}
             received, connection.public_bytes = connection.public_bytes, 0
             return Arrival(name, None, response.notes, response.seconds, received=received)
         try:
@@ -201,7 +204,7 @@ class Flower(Serial):
         return Arrival(name, failed=reason)
 
 
-def _readable(response: PhaseEnded | Evaluated) -> Scores:
-    """What a participant says it scores. Metrics that the server does not know are none."""
-    scores = {**response.models, OWN: response.metrics}
-    return {model: metrics for model, metrics in scores.items() if set(metrics) == set(NOTHING)}
+def _readable(scores: Scores, party: Party) -> Scores:
+    """What a participant says it scores. Metrics that it did not announce are none."""
+    announced = set(party.task.nothing)
+    return {model: metrics for model, metrics in scores.items() if set(metrics) == announced}

@@ -286,8 +286,11 @@ class Gateway:
         if isinstance(response, Accepted):
             known = self.connections.get(name)
             connection = Connection(pending.node, pending.since, response, response.has_public)
-            if known is not None and known.accepted.labels != response.labels:
-                self.declined[name] = "its labels are not those it gave before"
+            if known is not None and (known.accepted.task, known.accepted.settings) != (
+                response.task,
+                response.settings,
+            ):
+                self.declined[name] = "its task is not the one it gave before"
                 self._report(f"{name} was refused: {self.declined[name]}")
                 return
             connection.public_bytes = known.public_bytes if known else 0

@@ -28,6 +28,7 @@ ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
+TaskFact = str | int | float | bool | None | Annotated[list[Label], Field(max_length=2**20)]
 FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
 FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
 Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None
@@ -192,14 +193,18 @@ class Accepted(Head):
 
     Args:
         name: the participant's name.
-        labels: its label space.
+        task: what it learns, by name.
+        settings: what else the server must know of the task, such as its labels.
+        metrics: the names of what is measured.
         inputs: each input's shape and kind of numbers, by name.
         has_public: whether it needs no copy of the public data.
     """
 
     kind: Literal["accepted"] = "accepted"
     name: Name
-    labels: Annotated[list[Label], Field(min_length=1, max_length=2**20)]
+    task: Name
+    settings: Annotated[dict[Name, TaskFact], Field(max_length=16)]
+    metrics: Annotated[list[Name], Field(min_length=1, max_length=64)]
     inputs: Annotated[dict[Name, InputFacts], Field(min_length=1, max_length=256)]
     has_public: bool
 

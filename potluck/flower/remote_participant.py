@@ -10,6 +10,7 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.inputs import InputKinds
 from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
+from potluck.core.task_choice import task_told
 from potluck.engines.base import own_model
 from potluck.federation.participant import Equipment, Participant, State
 from potluck.flower.protocol import Accepted
@@ -45,7 +46,7 @@ class Elsewhere(InputSource):
 
 
 class RemoteParticipant(Participant):
-    """A name and a weight; labels and the kind of its inputs once it has come. Its state is on its own disk.
+    """A name and a weight; its task and the kind of its inputs once it has come. Its state is on its own disk.
 
     Args:
         name: as in the server's file.
@@ -63,7 +64,7 @@ class RemoteParticipant(Participant):
         self.name = name
         self.weight = weight
         self.plan = Plan()
-        self.labels = tuple(known.labels)
+        self.task = task_told(known.task, known.settings, known.metrics)
         self.storage = None
         self.working_bytes = 0
         data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))

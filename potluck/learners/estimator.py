@@ -12,32 +12,32 @@ from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
 from potluck.core.errors import ModelError
-from potluck.core.labels import LabelSpace, decode
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 from potluck.learners import serialization
 
 
 class Estimator(Learner):
-    """Fits its estimator from scratch on rows of numbers and the participant's own labels, as its owner would."""
+    """Fits its estimator from scratch on rows of numbers and the participant's own targets, as its owner would."""
 
-    def __init__(self, model: Any, labels: LabelSpace) -> None:
+    def __init__(self, model: Any, task: Task) -> None:
         self.model = model
-        self.labels = labels
+        self.task = task
         self._types: list[str] = []
 
     @property
     def takes_weights(self) -> bool:
         return bool(has_fit_parameter(self.model, "sample_weight"))
 
-    def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
+    def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
         """An estimator finds its classes when it is fitted: nothing can be wrong before."""
 
     def fit(self, job: Job, device: torch.device) -> Fitted:
-        """Cross-entropy stands for 'your own way of learning labels': the only objective an estimator has."""
+        """The task's loss stands for 'your own way of learning targets': the only objective an estimator has."""
         if not job.fit.plain:
             raise ModelError(f"{job.owner}: {type(self.model).__name__} cannot be trained with gradients.")
         samples = job.samples
@@ -48,7 +48,7 @@ class Estimator(Learner):
             weights = {"sample_weight": samples.columns["weight"].double().numpy()}
         with _seeded(self.model, derive(job.seed, "estimator") % 2**32):
             try:
-                self.model.fit(_rows(x), decode(samples.y, self.labels), **weights)
+                self.model.fit(_rows(x), self.task.decode(samples.y), **weights)
             except ValueError as error:
                 raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
@@ -61,33 +61,20 @@ class Estimator(Learner):
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         few = samples.few_of_each()
-        self._types = serialization.try_out(self.model, _rows(few.x), decode(few.y, self.labels), owner)
+        self._types = serialization.try_out(self.model, _rows(few.x), self.task.decode(few.y), owner)
 
     def read(self, job: Job, device: torch.device) -> Any:
-        return job.reading.of_estimator(job, self.probabilities)
+        return job.reading.of_estimator(job, lambda samples: self.answers(samples, job.owner))
 
-    def probabilities(self, samples: Samples) -> Tensor:
-        """Probabilities over the participant's labels; all on one label where the estimator names only that."""
-        rows = _rows(samples.x)
-        position = {label: index for index, label in enumerate(self.labels)}
-        result = torch.zeros(len(rows), len(self.labels))
-        if hasattr(self.model, "predict_proba"):
-            columns = [position[_plain(label)] for label in getattr(self.model, "classes_", self.labels)]
-            result[:, columns] = torch.from_numpy(np.asarray(self.model.predict_proba(rows))).float()
-        else:
-            said = [position[_plain(label)] for label in self.model.predict(rows)]
-            result[torch.arange(len(rows)), torch.tensor(said)] = 1.0
-        return result
+    def answers(self, samples: Samples, owner: str = "an estimator") -> Tensor:
+        """What the task makes of its predictions."""
+        return self.task.of_estimator(self.model, _rows(samples.x), owner)
 
 
 def _rows(x: Tensor) -> np.ndarray[Any, Any]:
     """Estimators read tables: everything about one sample in one row."""
     rows: np.ndarray[Any, Any] = x.reshape(len(x), -1).numpy()
     return rows
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Fitted, Job, OptimizerState
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
+from potluck.core.tasks import Task
 from potluck.learners.gradients import as_asked
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 from potluck.learners.traits import Traits, probed
@@ -134,7 +135,7 @@ class Network(Learner):
         """Two samples as the network reads them, where it is."""
         return plan.inputs(moved(samples.at(slice(2)), self._device), self.dtype)
 
-    def check(self, samples: Samples, classes: int, plan: Plan, owner: str) -> None:
+    def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
         """Runs two samples through the module, in evaluation mode so that it stays as it is."""
         kind = type(self.model).__name__
         self.model.eval()
@@ -147,11 +148,12 @@ class Network(Learner):
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             told = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
             raise ModelError(told + advice_on(example)) from error
-        found, expected = tuple(output.shape), (min(2, len(samples)), classes)
-        if found != expected:
+        found, wanted = tuple(output.shape), task.shapes(samples.y[:2])
+        if found not in wanted:
+            what, pass_ = ("labels", ", or pass `labels`") if task.labels else ("outputs", "")
             raise ModelError(
-                f"{owner}: {kind} puts out {found} for {expected[0]} samples; expected {expected}, one number "
-                f"for each of its {classes} labels. Change the last layer, or pass `labels`."
+                f"{owner}: {kind} puts out {found} for {wanted[0][0]} samples; expected {wanted[0]}, one number "
+                f"for each of its {task.outputs} {what}. Change the last layer{pass_}."
             )
         plan.draws(samples)  # which no seed may decide: told before anything is trained
 

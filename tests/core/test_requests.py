@@ -7,6 +7,7 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
+from potluck.core.classification import Classification
 from potluck.core.errors import ModelError
 from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
@@ -236,7 +237,7 @@ def test_a_dry_run_trains_no_network_and_estimators_on_a_few():
             return super().fit(x, y)
 
     tree = Noting()
-    job = Job("p1", Fit(), Estimator(tree, (0, 1, 2)), on, PLAN, 1, 1)
+    job = Job("p1", Fit(), Estimator(tree, Classification((0, 1, 2))), on, PLAN, 1, 1)
     job.work.dry_answer(job, CPU)
     assert 3 <= len(tree.seen) < 40
     assert set(tree.seen) == {0, 1, 2}
@@ -255,7 +256,8 @@ def test_predictions_of_all_batches_become_probabilities_of_each_sample():
 
 
 def test_an_estimator_has_probabilities_and_no_logits():
-    job = Job("p1", Predict(samples(3, 0)), Estimator(DecisionTreeClassifier(), (0, 1, 2)), samples(3, 0), PLAN, 1, 1)
+    tree = Estimator(DecisionTreeClassifier(), Classification((0, 1, 2)))
+    job = Job("p1", Predict(samples(3, 0)), tree, samples(3, 0), PLAN, 1, 1)
     assert Predict(samples(3, 0)).of_estimator(job, len) == 3
     with pytest.raises(ModelError, match=r"^p1: DecisionTreeClassifier has no logits\.$"):
         Predict(samples(3, 0), logits=True).of_estimator(job, len)

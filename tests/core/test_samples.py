@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import Dataset, TensorDataset
 
 from potluck import DataError, Samples
+from potluck.core.classification import Classification
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import InputSource, SharedData, as_inputs, as_pair, as_pair_and_reader
 
@@ -154,16 +155,27 @@ def test_a_dataset_may_have_strings_as_labels():
     assert as_pair(Rows(X, ["cat", "dog", "cat"]), "p")[1].tolist() == ["cat", "dog", "cat"]
 
 
-@pytest.mark.parametrize("data", [X, (X,), (X, Y, Y), None, "data", {"x": X, "y": Y}])
+@pytest.mark.parametrize("data", [(X,), (X, Y, Y), None, "data", {"x": X, "y": Y}])
 def test_other_data_is_an_error_that_says_what_was_expected(data):
     with pytest.raises(DataError, match=r"clinic: data is a .*; expected \(x, y\) or a torch Dataset"):
         as_pair(data, "clinic")
 
 
-@pytest.mark.parametrize("y", [Y[:2], Y.reshape(3, 1), torch.tensor(1)], ids=["short", "two dimensions", "scalar"])
+@pytest.mark.parametrize("y", [Y[:2], torch.tensor(1)], ids=["short", "scalar"])
 def test_there_must_be_one_label_for_each_input(y):
     with pytest.raises(DataError, match=r"clinic: 3 inputs but labels of shape .*; expected one label for each"):
         as_pair((X, y), "clinic")
+
+
+def test_inputs_alone_have_no_targets():
+    for data in (X, torch.as_tensor(X), (X, None)):
+        inputs, targets, reader = as_pair_and_reader(data, "clinic")
+        assert (len(inputs), targets, reader) == (3, None, None)
+
+
+def test_several_targets_for_a_sample_are_brought_as_they_are():
+    assert as_pair((X, [[0, 1], [1, 0], [1, 1]]), "clinic")[1].shape == (3, 2)
+    assert as_pair((X, [["a"], [], ["a", "b"]]), "clinic")[1].tolist() == [["a"], [], ["a", "b"]]
 
 
 def test_labels_that_are_not_finite_are_an_error():
@@ -261,17 +273,18 @@ def test_random_items_joined_with_others_stay_random_and_the_others_do_not():
 
 def test_each_label_space_sees_the_labels_it_knows():
     shared = SharedData(torch.arange(4.0).reshape(4, 1), np.array(["a", "b", "a", "c"]))
-    assert shared.whole(("a", "b")).y.tolist() == [0, 1, 0, -1]
-    known = shared.known(("a", "b"))
+    assert shared.whole(Classification(("a", "b"))).y.tolist() == [0, 1, 0, -1]
+    known = shared.known(Classification(("a", "b")))
     assert known is not None
     assert (known.x.flatten().tolist(), known.y.tolist()) == ([0.0, 1.0, 2.0], [0, 1, 0])
-    assert shared.known(("d", "e")) is None
-    assert shared.known(("a", "b", "c")) is shared.whole(("a", "b", "c")), "one copy, where all are known"
-    assert shared.known(("a", "b")) is known, "and one for each label space"
+    assert shared.known(Classification(("d", "e"))) is None
+    every = Classification(("a", "b", "c"))
+    assert shared.known(every) is shared.whole(every), "one copy, where all are known"
+    assert shared.known(Classification(("a", "b"))) is known, "and one for each label space"
 
 
 def test_data_without_labels_are_shown_without():
-    assert "y" not in SharedData(torch.zeros(2, 1)).whole(("a",)).columns
+    assert "y" not in SharedData(torch.zeros(2, 1)).whole(Classification(("a",))).columns
 
 
 def test_a_source_of_inputs_counts_as_a_column():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from potluck.core.classification import Classification
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Fit, Job, Predict
@@ -23,6 +24,7 @@ class Someone:
 
     def __init__(self, name="ann", working_bytes=1):
         self.name, self.seed, self.round, self.working_bytes = name, 7, 2, working_bytes
+        self.task = Classification((0, 1, 2))
         self.samples = Samples({"x": torch.eye(3), "y": torch.arange(3)})
 
     def learner_for(self, asked):

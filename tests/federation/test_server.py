@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from potluck.core.classification import Classification
 from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.model_spec import ModelSpec
 from potluck.core.plan import Plan
@@ -19,6 +20,8 @@ from tests.tables import made_data, mlp
 X = torch.from_numpy(made_data(5, 0)[0])
 PUBLIC = Samples({"x": X})
 
+THREE = Classification((0, 1, 2))
+
 
 def built(classes, hidden=4):
     """A network with the weights that the seed of the moment gives."""
@@ -27,7 +30,7 @@ def built(classes, hidden=4):
 
 def server(seed=1, public=PUBLIC, names=("a", "b", "auxiliary", "other"), builder=built):
     """A server whose method declares networks of these names."""
-    return Server(seed, {}, public, declare=lambda server: dict.fromkeys(names, builder), classes=3)
+    return Server(seed, {}, public, declare=lambda server: dict.fromkeys(names, builder), task=THREE)
 
 
 def weights(network):
@@ -111,14 +114,21 @@ def test_a_model_is_built_for_the_public_data_if_there_are_any():
 
     for public in (PUBLIC, None):
         declaring = {"a": noting, "b": ModelSpec(noting, classes=5, input_shape=(2,))}
-        one = Server(1, {}, public, declare=lambda server, found=declaring: found, input_shape=(4,), classes=3)
+        one = Server(
+            1,
+            {},
+            public,
+            declare=lambda server, found=declaring: found,
+            input_shape=(4,),
+            task=THREE,
+        )
         one.build_models()
     assert asked == [((1, 6, 6), 3), ((2,), 5), ((4,), 3), ((2,), 5)]
 
 
 def test_a_model_trains_as_it_was_declared():
     plan = Plan(optimizer="sgd", lr=0.5)
-    party = Server(1, {}, PUBLIC, declare=lambda server: {"a": ModelSpec(built, plan=plan), "b": built}, classes=3)
+    party = Server(1, {}, PUBLIC, declare=lambda server: {"a": ModelSpec(built, plan=plan), "b": built}, task=THREE)
     assert Fit(model="a", on=PUBLIC).addressed(party, 0, keep_optimizer=False).plan == plan
     assert Fit(model="b", on=PUBLIC).addressed(party, 0, keep_optimizer=False).plan == Plan()
     assert party.spec_of("c") is None

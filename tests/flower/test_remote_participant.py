@@ -10,11 +10,20 @@ from potluck.flower.remote_participant import RemoteParticipant
 
 ANN = Accepted(
     name="ann",
-    labels=["cat", "dog"],
+    task="classification",
+    settings={"labels": ["cat", "dog"]},
+    metrics=["accuracy"],
     inputs={"x": InputFacts(shape=[1, 4, 4], numbers="bytes")},
     has_public=False,
 )
-BOB = Accepted(name="bob", labels=[0, 1, 2], inputs={"x": InputFacts(shape=[7], numbers="floats")}, has_public=False)
+BOB = Accepted(
+    name="bob",
+    task="classification",
+    settings={"labels": [0, 1, 2]},
+    metrics=["accuracy"],
+    inputs={"x": InputFacts(shape=[7], numbers="floats")},
+    has_public=False,
+)
 
 
 def test_it_is_as_it_said_when_it_accepted():

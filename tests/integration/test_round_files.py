@@ -24,10 +24,12 @@ VALUES = {
         "history",
         "columns",
         "tasks",
+        "classification",
+        "metrics",
         "model_view",
     )
 }
-"""Plain values of the core: what a schema is to a payload, columns are to a history."""
+"""Plain values of the core: what a schema is to a payload, columns are to a history, and metrics to a task."""
 
 AT_MOST = 15
 

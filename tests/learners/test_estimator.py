@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
+from potluck.core.classification import Classification
 from potluck.core.objectives import cross_entropy, hard_and_soft
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
@@ -52,7 +53,7 @@ class Torn:
 
 
 def fit(model, samples=SAMPLES, seed=1, work=None, labels=LABELS):
-    learner = Estimator(model, labels)
+    learner = Estimator(model, Classification(labels))
     return learner, learner.fit(Job("clinic", work or Fit(), learner, samples, Plan(), seed, 1), CPU)
 
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from potluck import Fit, FrozenModel, ModelError, Plan, Predict, Samples, Tap
+from potluck.core.classification import Classification
 from potluck.core.objectives import cross_entropy
 from potluck.core.requests import Fitted, Job
 from potluck.learners.network import EVALUATION_BATCH, Network
@@ -17,6 +18,7 @@ from potluck.learners.schedule import batch_schedule
 CPU = torch.device("cpu")
 SEED = 5
 RANDOM = torch.Generator().manual_seed(0)
+TWO = Classification((0, 1))
 SAMPLES = Samples({"x": torch.randn(41, 3, generator=RANDOM).double(), "y": torch.arange(41) % 2})
 SGD = Plan(optimizer="sgd", lr=0.1, epochs=2, batch_size=10)
 
@@ -152,7 +154,7 @@ class Odd(nn.Module):
 )
 def test_a_model_that_does_not_fit_is_told_before_training(module, complaint):
     with pytest.raises(ModelError, match=complaint):
-        Network(module).check(SAMPLES, 2, Plan(), "clinic")
+        Network(module).check(SAMPLES, TWO, Plan(), "clinic")
 
 
 class Restless(nn.Module):
@@ -165,16 +167,16 @@ class Restless(nn.Module):
 def test_checking_leaves_the_network_and_the_random_numbers_as_they_are():
     learner, before = Network(nn.Sequential(normed(), Restless())), torch.get_rng_state()
     weights = learner.weights()
-    learner.check(SAMPLES, 2, Plan(), "clinic")
+    learner.check(SAMPLES, TWO, Plan(), "clinic")
     assert torch.equal(torch.get_rng_state(), before)
     torch.testing.assert_close(learner.weights(), weights, rtol=0, atol=0)
 
 
 def test_checking_reads_inputs_as_the_plan_prepares_them():
-    stored = Samples({"x": torch.zeros(1, 1, 3, dtype=torch.uint8)})
-    Network(plain()).check(stored, 2, Plan(transform=lambda x: x.flatten(1).double()), "clinic")
+    stored = Samples({"x": torch.zeros(1, 1, 3, dtype=torch.uint8), "y": torch.zeros(1).long()})
+    Network(plain()).check(stored, TWO, Plan(transform=lambda x: x.flatten(1).double()), "clinic")
     with pytest.raises(ModelError, match=r"for 1 samples; expected \(1, 2\)"):
-        Network(plain()).check(stored, 2, Plan(), "clinic")
+        Network(plain()).check(stored, TWO, Plan(), "clinic")
 
 
 # Training

@@ -372,7 +372,7 @@ def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] 
             found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
             for number, mine in enumerate(batches):
                 mine.append(tree_map(lambda whole, number=number: whole[number], found))
-    return [reading.collect(mine) for mine in batches]
+    return [job.reading.collect(mine) for job, mine in zip(jobs, batches, strict=True)]
 
 
 def _kept_as(stack: JobStack, before: list[JobStack]) -> tuple[Hashable, int]:

@@ -1,0 +1,244 @@
+"""Tasks about labels: one for each sample, or any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from potluck.core.errors import DataError, SettingsError
+from potluck.core.labels import (
+    UNLABELLED,
+    Label,
+    LabelSpace,
+    decode,
+    encode,
+    label_space,
+    plain_label,
+    plain_labels,
+    union,
+)
+from potluck.core.metrics import OF_LABELS, Array, Graded, Metrics, quick
+from potluck.core.tasks import Task, weighted_mean
+
+QUICK = ("accuracy", "loss", "macro_f1", "balanced_accuracy")
+"""What is measured of labels by default."""
+
+
+@dataclass(frozen=True)
+class LabelTask(Task):
+    """What tasks about labels have in common.
+
+    Args:
+        labels: the labels, strings or integers; by default (), for those in the participant's data.
+        metrics: as in ``Task``.
+    """
+
+    KNOWN = OF_LABELS
+
+    labels: LabelSpace = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.labels, str) or not isinstance(self.labels, Iterable):
+            raise SettingsError(f"labels is {self.labels!r}; expected a list of strings or integers.")
+        object.__setattr__(self, "labels", label_space(self.labels, type(self).__name__))
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels)
+
+    def common(self, others: Iterable[Task]) -> Task:
+        """The labels of all."""
+        return replace(self, labels=union([self.labels, *(other.labels for other in others)]))
+
+    @property
+    def encoded(self) -> Task:
+        return _of_positions(type(self), self.outputs)
+
+    def told(self) -> dict[str, Any]:
+        return {"labels": list(self.labels)}
+
+
+@lru_cache(maxsize=1024)
+def _of_positions(kind: type[LabelTask], outputs: int) -> Task:
+    return kind(tuple(range(outputs)))
+
+
+@dataclass(frozen=True)
+class Classification(LabelTask):
+    """Each sample has one label. A model puts out a number for each: the logits of their probabilities.
+
+    Args:
+        labels: as in ``LabelTask``.
+        metrics: as in ``Task``; by default accuracy, the cross-entropy (``loss``), macro F1 and balanced accuracy.
+    """
+
+    KIND: ClassVar[str] = "classification"
+    USUAL: ClassVar[tuple[str, ...]] = QUICK
+
+    def fitted(self, raw: Array | None, owner: str) -> Classification:
+        if self.labels:
+            return self
+        if raw is None:
+            raise DataError(f"{owner}: there are no labels to find the label space in; pass `labels`.")
+        _check_one_each(raw, owner)
+        found = label_space(np.unique(plain_labels(raw, owner)), owner)
+        return replace(self, labels=found)
+
+    def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
+        _check_one_each(raw, owner)
+        return encode(raw, self.labels, owner, strict=strict)
+
+    def unknown(self, rows: int) -> Tensor:
+        return torch.full((rows,), UNLABELLED)
+
+    def known(self, y: Tensor) -> Tensor:
+        return y != UNLABELLED
+
+    def decode(self, y: Tensor) -> Array:
+        return decode(y, self.labels)
+
+    def loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Cross-entropy."""
+        return weighted_mean(F.cross_entropy(outputs, y, reduction="none"), weight)
+
+    def answers(self, outputs: Tensor) -> Tensor:
+        return outputs.softmax(dim=-1)
+
+    def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
+        """Probabilities over the labels; all on one label where the estimator names only that."""
+        position = {label: index for index, label in enumerate(self.labels)}
+        result = torch.zeros(len(rows), len(self.labels))
+        if hasattr(model, "predict_proba"):
+            columns = [position[plain_label(label, owner)] for label in getattr(model, "classes_", self.labels)]
+            result[:, columns] = torch.from_numpy(np.asarray(model.predict_proba(rows))).float()
+        else:
+            said = [position[plain_label(label, owner)] for label in model.predict(rows)]
+            result[torch.arange(len(rows)), torch.tensor(said)] = 1.0
+        return result
+
+    def said(self, answers: Tensor) -> Array:
+        return decode(answers.argmax(dim=1), self.labels)
+
+    def tested(self, answers: Tensor, y: Tensor) -> Graded:
+        table = answers.double().numpy()
+        certain = bool(((table == 0) | (table == 1)).all())
+        return Graded(y.numpy(), table.argmax(axis=1), None if certain else table)
+
+    def _quick(self, tested: Graded) -> Metrics:
+        return quick(tested) if set(QUICK).intersection(map(str, self.metrics)) else {}
+
+
+@dataclass(frozen=True)
+class MultiLabel(LabelTask):
+    """Each sample has any number of labels. A model puts out a logit for each of them.
+
+    Targets are a table of 0 and 1 with a column for each label, or for each sample a list or set of its labels. Of a
+    table whose columns have no names the labels are 0, 1, ….
+
+    Args:
+        labels: as in ``LabelTask``. They are sorted, and a table's columns are in that order.
+        metrics: as in ``Task``; by default average precision, macro F1 and the share of samples that are right in all
+            labels (``accuracy``).
+    """
+
+    KIND: ClassVar[str] = "multilabel"
+    USUAL: ClassVar[tuple[str, ...]] = ("average_precision", "f1_macro", "accuracy")
+
+    def fitted(self, raw: Array | None, owner: str) -> MultiLabel:
+        if self.labels:
+            return self
+        if raw is None:
+            raise DataError(f"{owner}: there are no labels to find the label space in; pass `labels`.")
+        found: Iterable[Label] = range(raw.shape[1]) if raw.ndim == 2 else {v for row in raw for v in _set(row, owner)}
+        return replace(self, labels=tuple(found))
+
+    def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
+        if raw.ndim == 2:
+            if raw.shape[1] != self.outputs or not np.isin(raw, (0, 1)).all():
+                raise DataError(
+                    f"{owner}: labels of shape {raw.shape}; expected a table of 0 and 1 with {self.outputs} columns, "
+                    f"one for each label, or a list of labels for each sample."
+                )
+            return torch.from_numpy(np.asarray(raw, dtype=np.int8))
+        if raw.ndim != 1:
+            raise DataError(f"{owner}: labels of shape {raw.shape}; expected a table of 0 and 1, or lists of labels.")
+        place = {label: index for index, label in enumerate(self.labels)}
+        table = torch.zeros(len(raw), self.outputs, dtype=torch.int8)
+        for row, labels in zip(table, raw, strict=True):
+            for label in _set(labels, owner):
+                if label in place:
+                    row[place[label]] = 1
+                elif strict:
+                    raise DataError(
+                        f"{owner}: the data holds label {label!r}, which is not in its label space "
+                        f"{list(self.labels)}. Remove it, or add it to `labels`."
+                    )
+        return table
+
+    def unknown(self, rows: int) -> Tensor:
+        return torch.full((rows, self.outputs), UNLABELLED, dtype=torch.int8)
+
+    def known(self, y: Tensor) -> Tensor:
+        return (y != UNLABELLED).all(dim=1)
+
+    def decode(self, y: Tensor) -> Array:
+        """A table of 0 and 1."""
+        if bool((y == UNLABELLED).any()):
+            raise DataError("Some samples have no labels; expected 0 or 1 of each label.")
+        return y.numpy().astype(int)
+
+    def loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Binary cross-entropy, the mean over labels."""
+        losses = F.binary_cross_entropy_with_logits(outputs, y.to(outputs.dtype), reduction="none")
+        return weighted_mean(losses.mean(dim=-1), weight)
+
+    def answers(self, outputs: Tensor) -> Tensor:
+        return outputs.sigmoid()
+
+    def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
+        """Probabilities of each label, as scikit-learn's estimators tell them: a table, or a table for each label."""
+        if not hasattr(model, "predict_proba"):
+            return torch.from_numpy(np.asarray(model.predict(rows))).float().reshape(len(rows), self.outputs)
+        told = model.predict_proba(rows)
+        if isinstance(told, list):  # for each label a column for each class, of which there may be one
+            kinds = getattr(model, "classes_", None) or [np.array([0, 1])] * len(told)
+            told = np.stack([_share_of_yes(table, of) for table, of in zip(told, kinds, strict=True)], axis=1)
+        return torch.from_numpy(np.asarray(told)).float().reshape(len(rows), self.outputs)
+
+    def said(self, answers: Tensor) -> Array:
+        """A table of 0 and 1: which labels are more probable than not."""
+        return (answers > 0.5).numpy().astype(int)
+
+    def tested(self, answers: Tensor, y: Tensor) -> Graded:
+        table = answers.double().numpy()
+        certain = bool(((table == 0) | (table == 1)).all())
+        return Graded(y.numpy().astype(int), self.said(answers), None if certain else table)
+
+
+def _check_one_each(raw: Array, owner: str) -> None:
+    if raw.ndim != 1:
+        raise DataError(
+            f"{owner}: {len(raw)} inputs but labels of shape {raw.shape}; expected one label for each. For several "
+            f"labels, or one at each position, say so: task=MultiLabel(), task=PerPosition()."
+        )
+
+
+def _set(labels: Any, owner: str) -> set[Label]:
+    """The labels of one sample."""
+    if isinstance(labels, str) or not isinstance(labels, Collection):
+        raise DataError(f"{owner}: {labels!r} is one label; expected a list or set of labels for each sample.")
+    return {plain_label(label, owner) for label in labels}
+
+
+def _share_of_yes(table: Array, kinds: Array) -> Array:
+    """Of a label's classes 0 and 1 the probability of 1; 0 where it never occurred in training."""
+    yes = [column for column, kind in enumerate(kinds) if kind == 1]
+    return table[:, yes[0]] if yes else np.zeros(len(table))
