@@ -49,6 +49,13 @@ def deep_cnn(seed: int | None, blocks: int = 1, classes: int = 3, dtype: torch.d
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 36, classes)).to(dtype)
 
 
+def headed_cnn(seed: int | None, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A convolutional network with as many features before its head as ``mlp`` has."""
+    _seed(seed)
+    body = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(body, nn.Linear(108, 8), nn.Tanh(), nn.Linear(8, classes)).to(dtype)
+
+
 def mlp(seed: int | None, hidden: int = 8, classes: int = 3, dtype: torch.dtype = torch.float64) -> nn.Module:
     _seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(36, hidden), nn.Tanh(), nn.Linear(hidden, classes)).to(dtype)

@@ -14,7 +14,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.groups import names_of, within
 from potluck.core.inputs import InputKind, describe, flat
-from potluck.core.model_view import ModelView, submodule
+from potluck.core.model_view import ModelView, reached, submodule, tapped
 from potluck.core.randomness import seeded
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
@@ -126,6 +126,13 @@ def find_head(module: nn.Module, example: Any, head: str | Sequence[str] | None 
     split = {layer for name, layer in layer_of.items() if within(name, named)}
     rest = {name: layer for name, layer in layer_of.items() if not within(name, named)}
     return HeadAndBody(named, tuple(dict.fromkeys(name if layer in split else layer for name, layer in rest.items())))
+
+
+def feature_width(module: nn.Module, place: str, example: Any) -> int:
+    """How many numbers stand at a place in a network for one sample: a layer, or ``input_of`` one."""
+    with tapped(module, [place]) as taken:
+        _run(module, example)
+    return reached(place, taken).flatten(1).shape[1]
 
 
 def _layers(module: nn.Module) -> dict[str, str]:

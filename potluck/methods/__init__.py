@@ -12,11 +12,15 @@ from potluck.methods.fedadam import FedAdam
 from potluck.methods.fedavg import FedAvg
 from potluck.methods.fedbn import FedBN
 from potluck.methods.feddistill import FedDistill
+from potluck.methods.fedgen import FedGen
+from potluck.methods.fedgh import FedGH
 from potluck.methods.fedin import FedIN
 from potluck.methods.fedmd import FedMD
 from potluck.methods.fednova import FedNova
+from potluck.methods.fedproto import FedProto
 from potluck.methods.fedprox import FedProx
 from potluck.methods.fedrolex import FedRolex
+from potluck.methods.fedtgp import FedTGP
 from potluck.methods.fedyogi import FedYogi
 from potluck.methods.fml import FML
 from potluck.methods.hermes import Hermes
@@ -53,6 +57,10 @@ _ALL = (
     HFL,
     InclusiveFL,
     InCo,
+    FedProto,
+    FedTGP,
+    FedGH,
+    FedGen,
     Local,
     LotteryFL,
     MHAT,
@@ -78,11 +86,15 @@ __all__ = [
     "FedAvg",
     "FedBN",
     "FedDistill",
+    "FedGH",
+    "FedGen",
     "FedIN",
     "FedMD",
     "FedNova",
+    "FedProto",
     "FedProx",
     "FedRolex",
+    "FedTGP",
     "FedYogi",
     "Hermes",
     "HeteroFL",

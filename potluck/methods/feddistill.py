@@ -74,7 +74,7 @@ class FedDistill(LabelSharing):
         me.state["soft"] = as_probabilities(reply["means"]) * reply["counts"].clamp(max=1)[:, None]
         return None
 
-    @exchange(lambda self, server, sender: class_means_schema(*[len(server.state["labels"])] * 2))
+    @exchange(lambda self, server, sender: class_means_schema(*(len(server.state["labels"]),) * 2))
     def answers(self, server: Server, answers: Answers) -> Replies:
         """G: for each class the mean over those who have it, without the receiver's own (equation of section 2)."""
         told = dict(answers)

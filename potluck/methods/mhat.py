@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
@@ -21,9 +19,10 @@ from potluck.core.samples import Samples
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.fd import FD, probabilities_schema
+from potluck.methods.server_training import ServerTraining
 
 
-class MHAT(FD):
+class MHAT(FD, ServerTraining):
     """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
 
     The defaults are section 4.2's: E1 = 5, E3 = 1, E2 = 5, T = 5.
@@ -44,12 +43,6 @@ class MHAT(FD):
     epochs: int | None = Field(1, ge=0)
     auxiliary: ServerModel = "mlp"
     server_plan: Plan = Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32)
-
-    @field_validator("server_plan", mode="before")
-    @classmethod
-    def _rest_as_by_default(cls, plan: Any) -> Any:
-        """A few settings of the server's plan leave its other defaults as they are."""
-        return cls.model_fields["server_plan"].default.replace(**plan) if isinstance(plan, dict) else plan
 
     def server_models(self, server: Server) -> Declared:
         return {"auxiliary": ModelSpec(self.auxiliary, plan=self.server_plan)}

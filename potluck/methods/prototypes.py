@@ -25,9 +25,10 @@ def class_means_payload(values: Tensor, y: Tensor, classes: int, weighting: str 
     return Payload({"means": means, "counts": counts if weighting == "samples" else counts.clamp(max=1)})
 
 
-def class_means_schema(classes: int, width: int) -> Schema:
-    """What such a payload must look like."""
-    return Schema({"means": TensorSpec((classes, width)), "counts": TensorSpec((classes,), torch.int64, low=0)})
+def class_means_schema(classes: int, width: int, weighting: str = "uniform") -> Schema:
+    """What such a payload must look like. Where all count the same, nobody may count more."""
+    counts = TensorSpec((classes,), torch.int64, low=0, high=None if weighting == "samples" else 1)
+    return Schema({"means": TensorSpec((classes, width)), "counts": counts})
 
 
 def mean_over_holders(told: Iterable[Payload]) -> tuple[Tensor, Tensor]:

@@ -34,11 +34,15 @@ from potluck.methods import (
     FedAvg,
     FedBN,
     FedDistill,
+    FedGen,
+    FedGH,
     FedIN,
     FedMD,
     FedNova,
+    FedProto,
     FedProx,
     FedRolex,
+    FedTGP,
     FedYogi,
     Hermes,
     HeteroFL,
@@ -57,6 +61,7 @@ from tests.tables import (
     cnn,
     deep_cnn,
     exit_mlp,
+    headed_cnn,
     made_data,
     mlp,
     participants,
@@ -95,6 +100,11 @@ def residual() -> list[nn.Module]:
 
 def leaving() -> list[nn.Module]:
     return [exit_mlp(seed, exits, width) for seed, (exits, width) in enumerate(((2, 8), (1, 4), (2, 8), (1, 8)))]
+
+
+def headed() -> list[nn.Module]:
+    """Two architectures, with heads of one shape."""
+    return [mlp(0), headed_cnn(1), mlp(2), headed_cnn(3)]
 
 
 @dataclass(frozen=True)
@@ -136,6 +146,10 @@ ROWS = {
     "FedDistill": Row(FedDistill(), mixed),
     "FedMD": Row(FedMD(subset=20), mixed, PUBLIC),
     "FedBN": Row(FedBN(), alike),
+    "FedProto": Row(FedProto(), headed, federation={"participation": 0.75}),
+    "FedTGP": Row(FedTGP(), headed),
+    "FedGH": Row(FedGH(), headed, federation={"participation": 0.75}),
+    "FedGen": Row(FedGen(server_steps=10, hidden=16), headed),
     "FedIN": Row(FedIN(pairs=6), deep),
     "FedRolex": Row(FedRolex(), narrow, federation={"participation": 0.75}),
     "HFL": Row(HFL(), alike),

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from potluck.core.errors import ModelError, SettingsError
-from potluck.core.model_view import ModelView
-from potluck.learners.structure import Stages, convolutions, draft_point, find_head, find_stages
+from potluck.core.model_view import ModelView, input_of
+from potluck.learners.structure import Stages, convolutions, draft_point, feature_width, find_head, find_stages
 from potluck.models import cnn, densenet, lora, mlp, resnet, transformer
 from potluck.models.densenet import DEPTHS
 
@@ -322,3 +322,10 @@ class TestHead:
             find_head(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(2, 2), "fc")
         with pytest.raises(ModelError, match=r"Sequential has no head: .*Participant\(head="):
             find_head(nn.Sequential(nn.ReLU()), torch.ones(2, 2))
+
+
+def test_the_width_of_a_feature_is_what_stands_there_for_one_sample():
+    network, example = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(18, 3)), torch.zeros(2, 1, 3, 3)
+    assert feature_width(network, input_of("2"), example) == 18
+    assert feature_width(network, "0", example) == 18
+    assert feature_width(network, "2", example) == 3

@@ -12,6 +12,13 @@ from tests.tables import deep_cnn, made_data, participants
 
 FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
 SERVER_OPTIMIZER = {**FEDAVG, "server_lr": 0.1, "tau": 0.001, "start_at": "tau squared"}
+
+
+def plan(**settings):
+    """A plan's settings as they are written down."""
+    return potluck.Plan(**settings).model_dump(mode="json")
+
+
 DEFAULTS = {
     "CoFED": {"alpha": 0.3, "margin": 0.0, "update_batch_size": 1000, "update_epochs": None, "class_weighted": True},
     "DraftFed": {
@@ -46,6 +53,38 @@ DEFAULTS = {
         "digest_batch_size": 256,
         "revisit_epochs": 4,
         "revisit_batch_size": 5,
+    },
+    "FedProto": {"feature": None, "weighting": "uniform", "weight": 1.0},
+    "FedTGP": {
+        "feature": None,
+        "weighting": "uniform",
+        "weight": 10.0,
+        "margin": "max-min",
+        "limit": 100.0,
+        "server_plan": plan(optimizer="sgd", lr=0.01, epochs=100, batch_size=10),
+        "keep_server_optimizer": False,
+    },
+    "FedGH": {
+        "aggregation": "whole",
+        "weighting": "uniform",
+        "batchnorm": "average",
+        "server_plan": plan(optimizer="sgd", lr=0.01, epochs=1, batch_size=10),
+        "keep_server_optimizer": False,
+    },
+    "FedGen": {
+        "aggregation": "whole",
+        "weighting": "samples",
+        "batchnorm": "average",
+        "alpha": 1.0,
+        "beta": 0.0,
+        "decay": 1.0,
+        "ensemble": "labels",
+        "diversity": 1.0,
+        "noise": 32,
+        "hidden": 256,
+        "server_steps": 50,
+        "server_plan": plan(optimizer="adam", lr=0.0003, epochs=1, batch_size=32),
+        "keep_server_optimizer": True,
     },
     "FedIN": {
         "aggregation": "layerwise",
@@ -114,7 +153,7 @@ DEFAULTS = {
         "epochs": 1,
         "distill_lr": None,
         "auxiliary": "mlp",
-        "server_plan": potluck.Plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32).model_dump(mode="json"),
+        "server_plan": plan(optimizer="sgd", lr=0.1, epochs=5, batch_size=32),
     },
     "PerHeFed": {"inter": 0.5, "intra": 1.0, "offsets": "zero", "choices": {}},
     "ScaleFL": {
@@ -179,6 +218,16 @@ LIMITS = [
     ("FedMD", "digest_batch_size", [1], [0]),
     ("FedMD", "revisit_epochs", [0], [-1]),
     ("FedMD", "revisit_batch_size", [1], [0]),
+    ("FedProto", "weight", [0], [-0.1]),
+    ("FedTGP", "weight", [0], [-0.1]),
+    ("FedTGP", "limit", [0], [-0.1]),
+    ("FedGen", "alpha", [0], [-0.1]),
+    ("FedGen", "beta", [0], [-0.1]),
+    ("FedGen", "decay", [0.5, 1], [0, 1.1]),
+    ("FedGen", "diversity", [0], [-0.1]),
+    ("FedGen", "noise", [1], [0]),
+    ("FedGen", "hidden", [1], [0]),
+    ("FedGen", "server_steps", [1], [0]),
     ("FedIN", "proximal", [0], [-0.1]),
     ("FedIN", "noise", [0], [-0.1]),
     ("FedIN", "pairs", [1], [0]),

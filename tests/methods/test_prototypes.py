@@ -35,8 +35,18 @@ def test_a_class_that_nobody_has_is_zero_and_counts_nothing():
     assert counts.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(("weighting", "counts", "told"), [("samples", 5, None), ("uniform", 5, "at most 1")])
+def test_nobody_counts_more_than_is_told(weighting, counts, told):
+    schema = class_means_schema(2, 2, weighting)
+    schema.check(class_means_payload(*A, 2, weighting))
+    payload = Payload({"means": torch.zeros(2, 2), "counts": torch.tensor([1, counts])})
+    if told is None:
+        schema.check(payload)
+    else:
+        with pytest.raises(PayloadError, match=told):
+            schema.check(payload)
+
+
 def test_negative_counts_are_refused():
-    schema = class_means_schema(2, 2)
-    schema.check(class_means_payload(*A, 2))
     with pytest.raises(PayloadError, match="at least 0"):
-        schema.check(Payload({"means": torch.zeros(2, 2), "counts": torch.tensor([1, -1])}))
+        class_means_schema(2, 2).check(Payload({"means": torch.zeros(2, 2), "counts": torch.tensor([1, -1])}))

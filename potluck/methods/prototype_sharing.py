@@ -1,0 +1,102 @@
+"""Sharing prototypes: what FedProto and the methods derived from it have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor
+
+from potluck.core.errors import RequirementsError
+from potluck.core.model_view import input_of
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange, Request, Tap
+from potluck.core.schema import Schema
+from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.learners.structure import feature_width
+from potluck.methods.label_sharing import LabelSharing
+from potluck.methods.prototypes import class_means_payload, class_means_schema
+
+
+class PrototypeSharing(LabelSharing):
+    """Joining with features of one width, one's own prototypes, and catching up with everybody's.
+
+    Args:
+        feature: the layer whose output is the feature; by default None, for what goes into the head.
+        weighting: "uniform" (the default), so that everybody who has a class counts the same, or "samples".
+    """
+
+    needs = Needs(torch_module=True, head=True, one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {
+        **LabelSharing.sends,
+        "features": "how many numbers its feature has, once",
+        "fetch": "that it sat out, and asks for the current prototypes",
+        "prototypes": "for each class the mean feature of its own samples, and which classes it has (with weighting by "
+        "samples: how many samples of each)",
+    }
+
+    feature: str | None = None
+    weighting: Literal["samples", "uniform"] = "uniform"
+
+    def place(self, me: Participant) -> str:
+        """Where the feature stands in a participant's network."""
+        return self.feature or input_of(me.head[0])
+
+    def join(self, me: Participant) -> Steps:
+        yield from super().join(me)
+        width = feature_width(me.model, self.place(me), me.network.example(me.data, me.plan))
+        self.take(me, (yield Exchange("features", Payload(facts={"width": width}))))
+        me.state["round"] = 0
+        return None
+
+    def take(self, me: Participant, reply: Payload) -> None:
+        """Everybody's prototypes: zeros, and a count of zero, for a class that nobody has."""
+        me.state.update(prototypes=reply["means"], known=reply["counts"] > 0)
+
+    def catch_up(self, me: Participant) -> Generator[Request, Any, None]:
+        """A participant that sat out, or was refused, fetches the current prototypes."""
+        if me.state["round"] != me.round - 1:
+            self.take(me, (yield Exchange("fetch", Payload())))
+
+    def send_own(self, me: Participant) -> Generator[Request, Any, None]:
+        """Sends the mean feature of each class (FedProto's equation 3), in evaluation mode, for everybody's."""
+        features: Tensor = (yield Tap(me.data, at=[self.place(me)]))[self.place(me)]
+        told = class_means_payload(features, me.data.y, len(me.labels), self.weighting)
+        self.take(me, (yield Exchange("prototypes", told)))
+        me.state["round"] = me.round
+
+    @exchange(lambda self, server, sender: Schema(facts={"width": PositiveInt}), phase="join")
+    def features(self, server: Server, answers: Answers) -> Payload:
+        """Makes sure that all features have one width; there are no prototypes yet, unless others joined before."""
+        widths = {payload.facts["width"]: sender for sender, payload in answers}
+        if "means" in server.state:
+            widths[server.state["means"].shape[1]] = "the federation"
+        if len(widths) > 1:
+            told = " and ".join(f"{width} ({owner})" for width, owner in sorted(widths.items()))
+            raise RequirementsError(
+                f"Features have {told} numbers; expected as many from all. Name a layer: `feature`."
+            )
+        classes = len(server.state["labels"])
+        server.state.setdefault("means", torch.zeros(classes, *widths))
+        server.state.setdefault("counts", torch.zeros(classes, dtype=torch.int64))
+        return self.current(server)
+
+    @exchange(lambda self, server, sender: Schema(), optional=True)
+    def fetch(self, server: Server, answers: Answers) -> Payload:
+        """Sends the current prototypes to those that sat out."""
+        for _ in answers:
+            pass
+        return self.current(server)
+
+    def current(self, server: Server) -> Payload:
+        """Everybody's prototypes as they travel."""
+        return Payload({name: server.state[name] for name in ("means", "counts")})
+
+    def prototypes_schema(self, server: Server, sender: str) -> Schema:
+        """Class means of the width that all have."""
+        classes, width = server.state["means"].shape
+        return class_means_schema(classes, width, self.weighting)
