@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import torch
+
 import potluck
 
 PACKAGE = Path(potluck.__file__).parent
@@ -21,11 +23,14 @@ VALUES = {
         "plan",
         "randomness",
         "history",
+        "columns",
         "tasks",
+        "classification",
+        "metrics",
         "model_view",
     )
 }
-"""Plain values of the core, which a reader knows already."""
+"""Plain values of the core, which a reader knows already: what a schema is to a payload, columns are to a history."""
 
 
 class PassedFiles:
@@ -37,12 +42,17 @@ class PassedFiles:
     def __init__(self, side: str = "here") -> None:
         self.side = side
         self.files: dict[str, list[str]] = {}
+        self._threads = torch.get_num_threads()
 
     def start(self) -> None:
+        """With one thread: where there are several, ``engines/threads.py`` chooses how many a step has."""
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         sys.setprofile(self._called)
 
     def stop(self) -> None:
         sys.setprofile(None)
+        torch.set_num_threads(self._threads)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
         path = Path(frame.f_code.co_filename)
