@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import AfterValidator, Field
 
-from potluck.core.errors import DataError, RequirementsError
+from potluck.core.errors import DataError
 
 Label = str | int
 LabelSpace = tuple[Label, ...]
@@ -52,13 +53,28 @@ def union(spaces: Iterable[LabelSpace]) -> LabelSpace:
     return _sorted({label for space in spaces for label in space})
 
 
-def one_space(told: Mapping[str, list[Label]]) -> list[Label]:
-    """The label space that all participants sent, or an error that names who differs."""
-    first = min(told)
-    for name, labels in told.items():
-        if labels != told[first]:
-            raise RequirementsError(f"{name} has labels {labels}, {first} has {told[first]}; expected the same.")
-    return told[first]
+def differing(found: Sequence[Label], expected: Sequence[Label]) -> str:
+    """How one label space differs from another, in words that can follow a name."""
+    return f"its labels are {some_labels(found)}; expected {some_labels(expected)}"
+
+
+def some_labels(labels: Sequence[Label]) -> str:
+    """A label space for a message."""
+    return str(list(labels)) if len(labels) <= 10 else f"{list(labels[:5])} and {len(labels) - 5} more"
+
+
+def _as_a_space(told: list[Label]) -> list[Label]:
+    if len({type(label) for label in told}) > 1 or tuple(told) != _sorted(set(told)):
+        raise ValueError("expected different labels in order, all text or all integers")
+    return told
+
+
+LabelsFact = Annotated[
+    list[Annotated[str, Field(max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]],
+    Field(min_length=1, max_length=2**17),
+    AfterValidator(_as_a_space),
+]
+"""A label space as it is told: different labels in order, as ``label_space`` makes them."""
 
 
 def _sorted(labels: Iterable[Label]) -> LabelSpace:

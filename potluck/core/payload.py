@@ -40,6 +40,10 @@ DIMENSIONS = 64
 
 MAX_BYTES, MAX_TENSORS, MAX_FACTS = 2**31, 100_000, 2**24
 """How many bytes, tensors and characters of facts a payload may have by default."""
+HEADER_BYTES = 256
+"""How many bytes of the header a tensor may take on average, with its name."""
+MAX_VALUES = 2**21
+"""How many values a header and facts may have: in memory they take a hundred times the bytes that they have as text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +126,13 @@ class Payload:
             raise PayloadError(f"The payload is damaged: {error}.") from error
         return payload
 
+    def check_facts(self) -> None:
+        """Raises PayloadError for facts that JSON cannot hold, as NaN and infinity."""
+        _ = self._facts
+
     def check_finite(self) -> None:
         """Raises PayloadError for NaN and infinity, which would spoil the mean of all."""
-        _ = self._facts  # as JSON, which has neither
+        self.check_facts()
         for name, tensor in sorted(self.tensors.items()):
             if tensor.is_floating_point() and not _finite(tensor):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
@@ -138,6 +146,13 @@ def _finite(tensor: torch.Tensor) -> bool:
 def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]:
     """The facts, after the limits were checked, from the header alone: no tensor is read yet."""
     length = int.from_bytes(data[:8], "little")
+    if length > len(data) - 8:
+        raise ValueError("its header is longer than all of it")
+    # The facts are JSON in a text in JSON, where a quotation mark takes two characters.
+    if length > (most := 2 * max_facts + HEADER_BYTES * max_tensors):
+        raise PayloadError(f"The payload's header has {length} bytes; the limit is {most}.")
+    if (values := sum(data.count(mark, 8, 8 + length) for mark in (b"[", b"{", b","))) > MAX_VALUES:
+        raise PayloadError(f"The payload's header and facts have {values} values; the limit is {MAX_VALUES}.")
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__", None) or {}
     if len(header) > max_tensors:

@@ -14,45 +14,70 @@ from pydantic import TypeAdapter, ValidationError
 from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload
 
+LARGEST = 2.0**60
+"""How large a number in a tensor may be where nothing else is said: any sum and any square of so many is finite."""
+LARGEST_INTEGER = 2**48
+"""The same for integers: a sum of 32,000 of them fits into 64 bits."""
+SLACK = 0.01
+"""How far a row may be from the sum it must have: shares that were rounded to half precision are that far off."""
+
 
 @dataclass(frozen=True)
 class TensorSpec:
     """What one tensor must look like.
 
     Args:
-        shape: its shape; None stands for any length.
+        shape: its shape; None stands for any length, a text for one that is the same wherever the schema names it.
         dtype: its type; by default float32.
-        low: the least value it may hold; by default any.
-        high: the largest value it may hold; by default any.
+        low: the least value it may hold; by default -2⁶⁰, for integers -2⁴⁸.
+        high: the largest value it may hold; by default 2⁶⁰, for integers 2⁴⁸.
+        row_sum: what each row, along the last dimension, must sum to, as 1 for probabilities; by default anything.
     """
 
-    shape: tuple[int | None, ...]
+    shape: tuple[int | str | None, ...]
     dtype: torch.dtype = torch.float32
     low: float | None = None
     high: float | None = None
+    row_sum: float | None = None
 
     @property
     def bytes(self) -> int | None:
         """How many bytes such a tensor has; None where its shape is open."""
-        lengths = [length for length in self.shape if length is not None]
+        lengths = [length for length in self.shape if isinstance(length, int)]
         return math.prod(lengths) * self.dtype.itemsize if len(lengths) == len(self.shape) else None
 
     def check(self, name: str, tensor: torch.Tensor) -> None:
         """Raises PayloadError unless the tensor fits."""
         fits = len(self.shape) == tensor.ndim and all(
-            expected in (None, length) for expected, length in zip(self.shape, tensor.shape, strict=True)
+            length == expected or not isinstance(expected, int)
+            for expected, length in zip(self.shape, tensor.shape, strict=True)
         )
         if not fits:
             expected = tuple("any" if length is None else length for length in self.shape)
             raise PayloadError(f"tensor {name!r} has shape {tuple(tensor.shape)}; expected {expected}")
         if tensor.dtype != self.dtype:
             raise PayloadError(f"tensor {name!r} is {tensor.dtype}; expected {self.dtype}")
-        if tensor.numel() == 0:
-            return
-        if self.low is not None and tensor.min().item() < self.low:
-            raise PayloadError(f"tensor {name!r} holds {tensor.min().item()}; expected at least {self.low}")
-        if self.high is not None and tensor.max().item() > self.high:
-            raise PayloadError(f"tensor {name!r} holds {tensor.max().item()}; expected at most {self.high}")
+        check_range(name, tensor, self.low, self.high)
+        if self.row_sum is not None and tensor.numel():
+            sums = tensor.sum(dim=-1, dtype=torch.float64)
+            odd = sums[(sums - self.row_sum).abs() > SLACK]
+            if len(odd):
+                raise PayloadError(f"a row of tensor {name!r} sums to {odd[0].item():g}; expected {self.row_sum:g}")
+
+
+def check_range(name: str, tensor: torch.Tensor, low: float | None = None, high: float | None = None) -> None:
+    """Raises PayloadError for what is not finite, or beyond its bounds."""
+    if tensor.numel() == 0 or tensor.dtype == torch.bool:
+        return
+    most = LARGEST if tensor.is_floating_point() else LARGEST_INTEGER
+    low, high = -most if low is None else low, most if high is None else high
+    found = [value.item() for value in tensor.aminmax()]
+    if not all(map(math.isfinite, found)):
+        raise PayloadError(f"tensor {name!r} holds NaN or infinity")
+    if found[0] < low:
+        raise PayloadError(f"tensor {name!r} holds {found[0]:g}; expected at least {low:g}")
+    if found[1] > high:
+        raise PayloadError(f"tensor {name!r} holds {found[1]:g}; expected at most {high:g}")
 
 
 @dataclass(frozen=True)
@@ -63,10 +88,12 @@ class Schema:
         tensors: name → ``TensorSpec``; by default there may be none. None allows any; they must still be finite.
         facts: name → type, anything that pydantic can check, such as ``int`` or ``list[str | int]``; by default there
             may be none.
+        lengths: the least and the largest of the lengths that shapes call by name; by default any.
     """
 
     tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int | None:
@@ -82,6 +109,10 @@ class Schema:
             _same_names("tensor", set(self.tensors), set(payload.tensors))
             for name, like in self.tensors.items():
                 like.check(name, payload.tensors[name])
+            self._check_lengths(self.tensors, payload)
+        else:
+            for name, tensor in payload.tensors.items():
+                check_range(name, tensor)
         _same_names("fact", set(self.facts), set(payload.facts))
         for name, kind in self.facts.items():
             try:
@@ -90,7 +121,23 @@ class Schema:
                 given = repr(payload.facts[name])[:80]
                 expected = error.errors()[0]["msg"].removeprefix("Value error, ")
                 raise PayloadError(f"fact {name!r} is {given}: {expected[0].lower()}{expected[1:]}") from None
-        payload.check_finite()
+        payload.check_facts()
+
+    def _check_lengths(self, tensors: Mapping[str, TensorSpec], payload: Payload) -> None:
+        found: dict[str, tuple[int, str]] = {}
+        for name, like in tensors.items():
+            for called, length in zip(like.shape, payload.tensors[name].shape, strict=True):
+                if not isinstance(called, str):
+                    continue
+                first, owner = found.setdefault(called, (length, name))
+                if length != first:
+                    raise PayloadError(
+                        f"tensor {name!r} has {length} {called}, {owner!r} has {first}; expected as many"
+                    )
+        for called, (length, name) in found.items():
+            low, high = self.lengths.get(called, (0, length))
+            if not low <= length <= high:
+                raise PayloadError(f"tensor {name!r} has {length} {called}; expected {low} to {high}")
 
     @staticmethod
     def of(tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any] | None = None) -> Schema:

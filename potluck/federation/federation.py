@@ -143,6 +143,7 @@ class Federation:
             declare=method.server_models,
             input_shape=shapes(next(iter(self.participants.values())).data.kinds),
             task=self.task,
+            budget=self.channel.limits.bytes,
         )
         for names in (self.availability, self.clock):
             if names is not None:
@@ -244,13 +245,16 @@ class Federation:
             return
         joined = {name: tally for name, tally in (self._joined or {}).items() if not tally.absent}
         coming = [name for name in self.engine.present(self.participants) if name not in joined]
-        try:
-            tallies = self._play("join", coming) if coming else {}
-        except RequirementsError as error:  # a late one that does not fit the others, who go on without it
-            if not joined:
-                raise
-            log.warning("Refused to let %s join: %s", " and ".join(coming), error)
-            tallies = {name: ParticipantTally(refused=str(error)) for name in coming}
+        tallies: dict[str, ParticipantTally] = {}
+        # Those who are late join one after the other, so that who does not fit the others is refused alone.
+        for names in [[name] for name in sorted(coming)] if joined else [coming] if coming else []:
+            try:
+                tallies |= self._play("join", names)
+            except RequirementsError as error:
+                if not joined:
+                    raise
+                log.warning("Refused to let %s join: %s", names[0], error)
+                tallies[names[0]] = ParticipantTally(refused=str(error))
         for tally in tallies.values():
             tally.since = self.history.rounds + 1
         if self._joined is None:

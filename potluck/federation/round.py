@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from potluck.channel.channel import Channel
-from potluck.core.errors import MergeError, PayloadError, PotluckError
+from potluck.core.errors import MergeError, PayloadError, PotluckError, RequirementsError
 from potluck.core.exchange_order import ExchangeOrder, Phase
 from potluck.core.party import Arrival
 from potluck.core.payload import LazyReplies, Payload
@@ -88,6 +88,7 @@ class ExchangeLoop:
         self._waiting: dict[str, list[Arrival]] = {}
         self._clock: PhaseClock | None = None
         self._leaving: Collection[str] = ()
+        self._phase: Phase = "join"
         self._orders: dict[str, ExchangeOrder] = {}
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
@@ -103,6 +104,7 @@ class ExchangeLoop:
         self._tallies, self._waiting = {name: ParticipantTally() for name in self._parties}, {}
         self._clock = None if self._devices is None else PhaseClock(self._devices, self._parties)
         self._leaving = leaving
+        self._phase = phase
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
         if self._ends is not None:
             self._ends.begin(joining=phase == "join")
@@ -212,6 +214,8 @@ class ExchangeLoop:
         """Ends the halves of those whom the server's half refused."""
         refused, self._server.refused = self._server.refused, {}
         for sender, reason in refused.items():
+            if self._phase == "join" and not self._strangers([sender]):
+                raise RequirementsError(f"{sender} does not fit the others: {reason}.")
             senders.remove(sender)
             self._refuse(sender, reason)
 

@@ -13,7 +13,7 @@ from potluck.core.errors import DataError
 from potluck.core.inputs import shapes
 from potluck.core.learner import Learner
 from potluck.core.model_spec import Declared, ModelSpec, specs_of
-from potluck.core.payload import Payload
+from potluck.core.payload import MAX_BYTES, Payload
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, generator
 from potluck.core.samples import Samples
@@ -57,6 +57,7 @@ class Server:
         declare: what the method declares as the server's own networks; they are in the checkpoint. By default none.
         input_shape: the shape of participants' inputs, for networks where there are no public data; by default ().
         task: what participants learn, with all labels that they know; by default classification.
+        budget: how many bytes it may hold for one participant, as much as a payload may have; by default 2 GiB.
         memo: what can be computed from ``state`` again; it is not in the checkpoint.
         refused: whom the server's half of this exchange refuses, and why.
         codec_memory: what the channel's codecs store of each participant at the server; it is in the checkpoint.
@@ -70,6 +71,7 @@ class Server:
     declare: Callable[[Server], Declared] = field(default=_nothing)
     input_shape: Any = ()
     task: Task = field(default_factory=Classification)
+    budget: int = MAX_BYTES
     memo: dict[Any, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     codec_memory: dict[str, State] = field(default_factory=dict)

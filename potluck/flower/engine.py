@@ -81,6 +81,15 @@ class Flower(Serial):
         """Whose half of this phase has ended early."""
         self._given_up = False
         """Whether nothing more can come of this phase."""
+        self._settled = False
+        """Whether enough have joined, so that others may come late one by one."""
+        self._late = False
+        """Whether this phase is a latecomer's joining."""
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Takes up a run, whose first joining is past."""
+        super().restore(kept)
+        self._settled = True
 
     def present(self, names: Iterable[str]) -> list[str]:
         """Those who have accepted and whose node is there."""
@@ -89,6 +98,8 @@ class Flower(Serial):
     def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
         """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there."""
         self._at, self._lost, self._given_up = {}, set(), False
+        self._late = self._settled and phase == "join"
+        self._settled = self._settled or phase == "round"
         for party in parties:
             number = party.round if phase == "round" else 0
             self._at[party.name] = Advance.model_validate({"phase": phase, "round": number, "step": 0})
@@ -155,8 +166,7 @@ class Flower(Serial):
         """Rounds need the minimum, and so does joining; but whoever comes late may join alone."""
         if self._given_up:
             return False
-        joining = bool(self._at) and all(asked.phase == "join" for asked in self._at.values())
-        return not (joining and len(self._at) < self._rules.min_participants)
+        return not self._late
 
     @property
     def _left(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.core.labels import UNLABELLED, union
+from potluck.core.labels import UNLABELLED, Label, LabelsFact, union
 from potluck.core.payload import LazyReplies, Payload
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
@@ -20,6 +20,9 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+
+COUNT_BYTES = 9
+"""What a class takes for each public sample while votes are counted."""
 
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
@@ -69,10 +72,19 @@ class CoFED(Method):
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}), phase="join")
+    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
-        """Stores who knows which classes (eq. 15 and 16)."""
-        server.state.setdefault("labels", {}).update({sender: payload.facts["labels"] for sender, payload in answers})
+        """Stores who knows which classes (eq. 15 and 16), as many as there is room for to count votes."""
+        known: dict[str, list[Label]] = server.state.setdefault("labels", {})
+        classes = set(union(map(tuple, known.values())))
+        told = {sender: payload.facts["labels"] for sender, payload in answers}
+        for sender, labels in sorted(told.items(), key=lambda item: (len(item[1]), item[0])):
+            size = COUNT_BYTES * server.public_size * len(classes.union(labels))
+            if size > server.budget:
+                server.refuse(sender, f"to count votes for its labels, too, takes {size} bytes of {server.budget}")
+            else:
+                classes.update(labels)
+                known[sender] = labels
         return Payload()
 
     @exchange(

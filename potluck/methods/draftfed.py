@@ -16,14 +16,15 @@ from torch import Tensor
 
 from potluck.core.errors import ModelError, PayloadError
 from potluck.core.inputs import Batch
-from potluck.core.labels import one_space
+from potluck.core.labels import LabelsFact, differing
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
-from potluck.core.payload import MAX_BYTES, LazyReplies, Payload
+from potluck.core.payload import LazyReplies, Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
+from potluck.federation.agreement import agreed
 from potluck.federation.method import Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
@@ -38,6 +39,9 @@ LONGEST = 2**16
 
 Depth = Annotated[int, Field(ge=1, le=2**16)]
 """How many convolutions a network has."""
+
+NoLabels = Annotated[list[str], Field(max_length=0)]
+"""What stands for a label space where none is compared."""
 
 
 class DraftFed(Method):
@@ -143,19 +147,22 @@ class DraftFed(Method):
         lasts = [other for other in depths if other <= depth] if self.lambda2 else []
         return sorted({*first, *lasts})
 
-    @exchange(lambda self, server, sender: Schema(facts={"depth": Depth, "labels": list[str | int]}), phase="join")
+    def _told_schema(self) -> Schema:
+        return Schema(facts={"depth": Depth, "labels": LabelsFact if self.lambda3 else NoLabels})
+
+    @exchange(lambda self, server, sender: self._told_schema(), phase="join")
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Replies to each which convolutions to send drafts of, once all depths are known."""
         told = {sender: payload.facts for sender, payload in answers}
-        labels = one_space({sender: facts["labels"] for sender, facts in told.items()})
-        depths = {sender: facts["depth"] for sender, facts in told.items()}
+        labels = agreed(server, {sender: facts["labels"] for sender, facts in told.items()}, differing)
+        depths = {sender: facts["depth"] for sender, facts in told.items() if facts["labels"] == labels}
         shown = {sender: self._shown(depth, depths.values()) for sender, depth in depths.items()}
         server.state.update(depths=depths, shown=shown, labels=labels)
         return LazyReplies(shown, lambda sender: Payload(facts={"shown": shown[sender]}))
 
     def _shapes_schema(self, server: Server, sender: str) -> Schema:
         shape = TensorSpec((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
-        return ShapesForm({"shapes": shape}, samples=self._rows(server))
+        return ShapesForm({"shapes": shape}, samples=self._rows(server), budget=server.budget)
 
     @exchange(_shapes_schema, phase="join")
     def shapes(self, server: Server, answers: Answers) -> Payload:
@@ -231,9 +238,10 @@ class ShapesForm(Schema):
     """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload."""
 
     samples: int = 1
+    budget: int = 0
 
     def check(self, payload: Payload) -> None:
         super().check(payload)
-        size = 4 * self.samples * int(payload["shapes"].long().prod(dim=1).sum())
-        if size > MAX_BYTES:
-            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {MAX_BYTES}")
+        size = 4 * self.samples * int(payload["shapes"].double().prod(dim=1).sum())
+        if size > self.budget:
+            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {self.budget}")

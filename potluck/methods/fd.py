@@ -25,7 +25,9 @@ from potluck.methods.label_sharing import LabelSharing
 
 def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
     """A row of probabilities for each public sample."""
-    return Schema({"probabilities": TensorSpec((server.public_size, len(server.state["labels"])), low=0, high=1)})
+    return Schema(
+        {"probabilities": TensorSpec((server.public_size, len(server.state["labels"])), low=0, high=1, row_sum=1)}
+    )
 
 
 class FD(LabelSharing):

@@ -7,6 +7,7 @@ of the intermediate layers.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -30,7 +31,8 @@ from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 IN, OUT = "features/in", "features/out"
 """The names under which the pairs (s_in, s_out) travel beside the weights."""
 
-Shapes = Annotated[list[list[Annotated[int, Field(ge=1, lt=2**31)]]], Field(min_length=2, max_length=2)]
+Lengths = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=8)]
+Shapes = Annotated[list[Lengths], Field(min_length=2, max_length=2)]
 """Of s_in and s_out."""
 
 
@@ -140,7 +142,10 @@ class FedIN(WeightSharing):
         return Payload()
 
     @exchange(
-        lambda self, server, sender: schema_of(server.state["layouts"][sender], more=self.pair_schema(server, sender))
+        lambda self, server, sender: replace(
+            schema_of(server.state["layouts"][sender], more=self.pair_schema(server, sender)),
+            lengths={"pairs": (1, self.pairs)},
+        )
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
@@ -163,7 +168,7 @@ class FedIN(WeightSharing):
         if not self.intermediate:
             return {}
         entering, leaving = server.state["shapes"][sender]
-        return {IN: TensorSpec((None, *entering)), OUT: TensorSpec((None, *leaving))}
+        return {IN: TensorSpec(("pairs", *entering)), OUT: TensorSpec(("pairs", *leaving))}
 
 
 class Drawn:

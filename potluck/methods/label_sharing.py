@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from potluck.core.labels import one_space
+from potluck.core.labels import LabelsFact, differing
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
+from potluck.federation.agreement import agreed
 from potluck.federation.method import Method, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
@@ -24,10 +25,9 @@ class LabelSharing(Method):
         yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
         return None
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": list[str | int]}), phase="join")
+    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all have the same label space, so that rows and columns agree."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}
-        known: dict[str, Any] = {"the federation": server.state["labels"]} if "labels" in server.state else {}
-        server.state["labels"] = one_space({**told, **known})
+        server.state["labels"] = agreed(server, told, differing, server.state.get("labels"))
         return Payload()

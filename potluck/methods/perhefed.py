@@ -113,17 +113,26 @@ class PerHeFed(Method):
     def structure(self, server: Server, answers: Answers) -> Payload:
         """Section 3.2.1, the fit-all global model: the k-th shared layers' largest size in each dimension."""
         told = dict(answers)
-        layers = zip_longest(*(payload["shapes"].tolist() for payload in told.values()))
-        sizes = [[max(lengths) for lengths in zip(*filter(None, shapes), strict=True)] for shapes in layers]
-        if _values(torch.tensor(sizes)) > LARGEST:
-            raise RequirementsError(f"The global model's layers would be {sizes}; expected at most {LARGEST:,} values.")
         for name in {*self.choices, *(self.offsets if isinstance(self.offsets, dict) else ())}:
             if name not in server.participant_weights:
                 raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.participant_weights)}")
-        dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
+        sizes: list[list[int]] = []
+        for sender in sorted(told, key=lambda sender: (_values(told[sender]["shapes"]), sender)):
+            larger = _envelope(sizes, told[sender]["shapes"].tolist())
+            if _values(torch.tensor(larger)) > LARGEST:
+                server.refuse(sender, f"it would make the global model's layers {larger}; expected {LARGEST:,} values")
+                del told[sender]
+            else:
+                sizes = larger
         filters = {sender: payload["shapes"][:, 0].tolist() for sender, payload in told.items()}
         begin = self._offsets(server, filters, [size[0] for size in sizes])
-        server.state["relations"] = {s: self._relation(s, told[s], begin[s], sizes) for s in told}
+        relations = server.state["relations"] = {}
+        for sender, payload in told.items():
+            try:
+                relations[sender] = self._relation(payload, begin[sender], sizes)
+            except RequirementsError as error:
+                server.refuse(sender, str(error))
+        dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
         server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
         return Payload()
 
@@ -135,12 +144,12 @@ class PerHeFed(Method):
             return offsets.even(filters, sizes)
         return offsets.zero(filters) | (self.offsets if isinstance(self.offsets, dict) else {})
 
-    def _relation(self, sender: str, told: Payload, begin: list[int], sizes: list[list[int]]) -> Relation:
+    def _relation(self, told: Payload, begin: list[int], sizes: list[list[int]]) -> Relation:
         """Section 3.2.2: a participant's k-th shared layer updates the k-th global one, from its offset on."""
         shapes: list[list[int]] = told["shapes"].tolist()
         room = [whole[0] - own[0] for whole, own in zip(sizes, shapes, strict=False)]
         if len(begin) != len(room) or any(offset > most for offset, most in zip(begin, room, strict=True)):
-            raise RequirementsError(f"{sender} has offsets {begin}; its shared layers leave room for at most {room}.")
+            raise RequirementsError(f"it has offsets {begin}; its shared layers leave room for at most {room}")
         masks = torch.split(told["filters"], [shape[0] for shape in shapes])
         filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, begin, strict=True)]
         layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
@@ -158,6 +167,12 @@ class PerHeFed(Method):
             senders.append(sender)
         new = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
         return LazyReplies(senders, lambda sender: _pruned(new, relations[sender]))
+
+
+def _envelope(some: list[list[int]], others: list[list[int]]) -> list[list[int]]:
+    """The k-th layers' largest size in each dimension."""
+    layers = (list(filter(None, shapes)) for shapes in zip_longest(some, others))
+    return [[max(lengths) for lengths in zip(*shapes, strict=True)] for shapes in layers]
 
 
 class Structure(Schema):

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from potluck.core.architecture import Layout, difference, layout_of
-from potluck.core.errors import RequirementsError
+from potluck.core.errors import PayloadError
 from potluck.core.model_spec import OWN
-from potluck.core.payload import LazyReplies, Payload, dtype_named
+from potluck.core.payload import MAX_BYTES, MAX_TENSORS, LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
 from potluck.core.schema import Schema, TensorSpec
+from potluck.federation.agreement import agreed
 from potluck.federation.method import Method, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import MaskedMean, WindowPlace, window
+
+Count = Annotated[int, Field(ge=1, le=2**40)]
+"""How many samples a participant says it has."""
 
 
 def _entry(told: list[str | int]) -> list[str | int]:
@@ -35,7 +41,23 @@ def _entry(told: list[str | int]) -> list[str | int]:
     return told
 
 
-LayoutFact = dict[str, Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]]
+@lru_cache
+def layout_fact(budget: int) -> Any:
+    """The type of a layout of as many bytes as a payload may have: each entry's type and shape by name."""
+
+    def fits(told: Layout) -> Layout:
+        if odd := [name for name in told if not name.isprintable() or name == "__metadata__"]:
+            raise ValueError(f"expected printable names, unlike {odd[0]!r}")
+        sizes = [dtype_named(str(kind)).itemsize * math.prod(map(int, shape)) for kind, *shape in told.values()]
+        if sum(sizes) > budget:
+            raise ValueError(f"expected entries of at most {budget} bytes, which these exceed: {sum(sizes)}")
+        return told
+
+    entry = Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]
+    return Annotated[dict[str, entry], Field(max_length=MAX_TENSORS), AfterValidator(fits)]
+
+
+LayoutFact = layout_fact(MAX_BYTES)
 """Each entry's type and shape, e.g. ``{"fc.bias": ["float32", 10]}``."""
 
 _GREETING = ("samples", "layout", "buffers")
@@ -75,9 +97,12 @@ class WeightSharing(Method):
     }
 
     def join(self, me: Participant) -> Steps:
-        send = (yield Exchange("greet", Payload(facts=self.introduction(me)))).facts["send"]
-        # No variable holds anything large while others are waited for: it would stay in memory for all of them.
-        self.take(me, (yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))))
+        reply: Payload = yield Exchange("greet", Payload(facts=self.introduction(me)))
+        while "send" in reply.facts:
+            # No variable holds anything large while others are waited for: it would stay in memory for all of them.
+            send = set(reply.facts["send"])
+            reply = yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))
+        self.take(me, reply)
         me.state["round"] = 0
         return None
 
@@ -131,7 +156,7 @@ class WeightSharing(Method):
         known: dict[str, dict[str, str]] = server.memo.setdefault("keys", {})
         digest = server.state["digests"][sender]
         if digest not in known:
-            layout = server.state["layouts"][sender]
+            layout = LayoutOnce(server.state["layouts"][sender])
             known[digest] = {name: self.key(layout, name) for name in layout}
         return known[digest]
 
@@ -150,7 +175,7 @@ class WeightSharing(Method):
     def greeting(self, server: Server, sender: str) -> Schema:
         """What is told at joining."""
         buffers = {"buffers": list[str]} if self.tells_buffers else {}
-        return Schema(facts={"samples": PositiveInt, "layout": LayoutFact, **buffers})
+        return Schema(facts={"samples": Count, "layout": layout_fact(server.budget), **buffers})
 
     def places(self, server: Server, sender: str) -> Mapping[str, WindowPlace]:
         """Where those of a participant's entries lie that are parts of larger ones; by default none is."""
@@ -164,7 +189,7 @@ class WeightSharing(Method):
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
-        first = min(layouts, default=None)
+        common = digests[min(layouts)] if layouts else None
         samples: dict[str, int] = {}
         trained: dict[str, tuple[str, set[str]]] = {}
         told = dict(server.state.get("told", {}))
@@ -175,39 +200,68 @@ class WeightSharing(Method):
             digests[sender] = digest_of(layouts[sender])
             names = trained.setdefault(digests[sender], (sender, set()))[1]
             names.update(set(layouts[sender]) - set(payload.facts.get("buffers", ())))
-        first = first or min(samples)
         if self.aggregation == "whole":
-            odd = sorted(sender for sender in samples if digests[sender] != digests[first])
-            if odd:
-                apart = difference(layouts[odd[0]], layouts[first])
-                raise RequirementsError(f"{odd[0]}'s model differs from {first}'s: {apart}.")
+            of = {digests[sender]: layout for sender, layout in layouts.items()}
+            common = agreed(
+                server,
+                {sender: digests[sender] for sender in samples},
+                lambda odd, common: f"its model differs from the others': {difference(of[odd], of[common])}",
+                common,
+            )
+            for odd in [sender for sender in samples if digests[sender] != common]:
+                del samples[odd], layouts[odd], digests[odd], told[odd]
+            trained = {digest: owner for digest, owner in trained.items() if digest == common}
         server.state.setdefault("samples", {}).update(samples)
         server.state.update(layouts=held_once(layouts, digests), digests=digests)
+        server.state.setdefault("global", {})
         if any(told.values()):
             server.state["told"] = told
         if self.tells_buffers:
             found = {self.keys(server, sender)[name] for sender, names in trained.values() for name in names}
             server.state["parameters"] = sorted(found.union(server.state.get("parameters", ())))
+        return self.ask(server, list(samples))
+
+    def ask(self, server: Server, senders: Sequence[str]) -> Mapping[str, Payload]:
+        """Asks some of those who join for values to start from, and has the others wait."""
+        send = server.state["send"] = self.owners(server, senders)
+        return LazyReplies(send, lambda sender: Payload(facts={"send": send[sender]}))
+
+    def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:
+        """Of which entries each joiner sends the first values: the first by name to have one that is missing.
+
+        It is asked again, of those who are left, when one of them did not send what it was to send.
+        """
         send: dict[str, list[str]] = {}
-        seen = set(server.state.setdefault("global", {}))
-        for sender in sorted(samples):
+        seen = set(server.state["global"])
+        for sender in sorted(senders):
             keys = self.keys(server, sender)
             send[sender] = [name for name, key in keys.items() if key not in seen]
             seen.update(keys.values())
-        server.state["send"] = send
-        return LazyReplies(send, lambda sender: Payload(facts={"send": send[sender]}))
+        return send
 
-    @exchange(
-        lambda self, server, sender: schema_of(server.state["layouts"][sender], server.state["send"][sender]),
-        phase="join",
-    )
+    def starting(self, server: Server, sender: str) -> Schema:
+        """The first values that a participant was asked for."""
+        if sender not in server.state["send"]:
+            raise PayloadError("it has the weights to start from already")
+        return schema_of(server.state["layouts"][sender], server.state["send"][sender])
+
+    @exchange(starting, phase="join", repeats=True)
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Sends the first values to all."""
+        """Sends the first values to all, once there are all: instead of one that fails the next owner is asked."""
         told = {sender: payload.tensors for sender, payload in answers}
         self.begin(server, told)
-        if refused := sorted(name for name, send in server.state["send"].items() if send and name not in told):
-            raise RequirementsError(f"{refused[0]} was to send the weights to start from, but they were refused.")
+        gone = {sender: names for sender, names in server.state["send"].items() if sender not in told}
+        self.forget(server, gone)
+        if any(gone.values()) and any(self.owners(server, list(told)).values()):
+            return self.ask(server, list(told))
+        server.state["send"] = {}
         return LazyReplies(told, lambda sender: Payload(self.entries(server, sender)))
+
+    def forget(self, server: Server, senders: Iterable[str]) -> None:
+        """Drops what was stored of participants that did not join after all."""
+        for sender in senders:
+            for kept in ("layouts", "digests", "samples", "told"):
+                server.state.get(kept, {}).pop(sender, None)
 
     def begin(self, server: Server, told: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Stores the first values."""
@@ -275,8 +329,18 @@ class Merge:
         self._method.step(self._server, self.means())
 
 
+class LayoutOnce(Layout):
+    """A layout whose checksum is worked out once, however many of its entries are asked for."""
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_of(dict(self))
+
+
 def digest_of(layout: Any) -> str:
     """A checksum of a layout, whatever the order of its entries."""
+    if isinstance(layout, LayoutOnce):
+        return layout.digest
     return hashlib.sha256(json.dumps(layout, sort_keys=True).encode()).hexdigest()
 
 
@@ -294,8 +358,10 @@ def schema_of(
 ) -> Schema:
     """The schema of answers that carry these entries of a layout, and perhaps more tensors and facts."""
     chosen = layout if names is None else names
-    return Schema({**{name: _like(*layout[name]) for name in chosen}, **(more or {})}, dict(facts or {}))
+    return Schema({**{name: _like(name, *layout[name]) for name in chosen}, **(more or {})}, dict(facts or {}))
 
 
-def _like(kind: str | int, *shape: str | int) -> TensorSpec:
-    return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)))
+def _like(name: str, kind: str | int, *shape: str | int) -> TensorSpec:
+    """An entry of a network's; what normalisation layers count and measure is not negative."""
+    low = 0 if name.rpartition(".")[2] in ("running_var", "num_batches_tracked") else None
+    return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)), low=low)

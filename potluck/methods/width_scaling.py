@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from potluck.core.architecture import Layout
-from potluck.core.errors import RequirementsError
+from potluck.core.errors import PayloadError, RequirementsError
 from potluck.core.groups import within
 from potluck.core.inputs import Batch
-from potluck.core.labels import union
+from potluck.core.labels import LabelsFact, union
 from potluck.core.model_spec import Declared
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload, dtype_named
 from potluck.core.requests import Fit
 from potluck.core.schema import Schema
-from potluck.federation.method import Needs, exchange
+from potluck.federation.agreement import agreed
+from potluck.federation.method import Needs
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers, Server, ServerModel
+from potluck.federation.server import Server, ServerModel
 from potluck.methods.averaging import WindowPlace, window
 from potluck.methods.fedavg import Averaging
 from potluck.methods.own_loss import own_loss
@@ -115,23 +118,24 @@ class WidthScaling(Averaging):
         return {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, told)}
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        own = {"head": list[str], "labels": list[str | int], "owned": list[bool]}
-        return Schema(facts={**super().greeting(server, sender).facts, **own})
+        own = {"head": list[str], "labels": LabelsFact, "owned": list[bool]}
+        return WidthFacts(facts={**super().greeting(server, sender).facts, **own})
 
-    @exchange(greeting, phase="join")
-    def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+    def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:
         """Finds the size of the whole, and asks the widest participants for the weights that all start from."""
-        super().greet(server, answers)
-        server.state["labels"] = list(union(tuple(told["labels"]) for told in server.state["told"].values()))
         layouts: Mapping[str, Layout] = server.state["layouts"]
+        for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
+            shapes = {sender: layout[name][1:] for sender, layout in layouts.items() if name in layout}
+            agreed(server, {sender: len(shape) for sender, shape in shapes.items()}, partial(_other_family, name))
+        senders = [sender for sender in senders if sender not in server.refused]
+        self.forget(server, server.refused)
+        server.state["labels"] = list(union(tuple(told["labels"]) for told in server.state["told"].values()))
         whole = dict(self._whole(server, layouts))
         server.state["global"] = {name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in whole.items()}
-        server.state["send"] = {sender: [] for sender in layouts}
         if self.model is None:
-            server.state["send"] = self._senders(server)
-        else:
-            self._start_from(server)
-        return {sender: Payload(facts={"send": names}) for sender, names in server.state["send"].items()}
+            return self._senders(server)
+        self._start_from(server)
+        return {sender: [] for sender in senders}
 
     def _whole(
         self, server: Server, layouts: Mapping[str, Layout]
@@ -140,11 +144,6 @@ class WidthScaling(Averaging):
         heads = {name for sender, layout in layouts.items() for name in _rows(layout, server.state["told"][sender])}
         for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
             own = [layout[name] for layout in layouts.values() if name in layout]
-            if len({len(one) for one in own}) > 1:
-                raise RequirementsError(
-                    f"{name!r} is {own[0]} and {next(one for one in own if len(one) != len(own[0]))}, which differ in "
-                    f"more than their sizes; expected networks of one family."
-                )
             shape = [max(lengths) for lengths in zip(*(one[1:] for one in own), strict=True)]
             dtype = max((dtype_named(str(one[0])) for one in own), key=lambda dtype: dtype.itemsize)
             yield name, (dtype, [len(server.state["labels"]), *shape[1:]] if name in heads else shape)
@@ -195,6 +194,21 @@ class WidthScaling(Averaging):
         super().step(server, means)
         if self.model is not None:
             server.models[GLOBAL].load(means)
+
+
+@dataclass(frozen=True)
+class WidthFacts(Schema):
+    """What is told at joining: of each label whether it occurs."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        owned, labels = payload.facts["owned"], payload.facts["labels"]
+        if len(owned) != len(labels):
+            raise PayloadError(f"fact 'owned' has {len(owned)} values; expected one for each of {len(labels)} labels")
+
+
+def _other_family(name: str, found: int, expected: int) -> str:
+    return f"its {name!r} has {found} dimensions, the others' {expected}; expected networks of one family"
 
 
 def _rows(layout: Layout, told: Mapping[str, Any]) -> list[str]:

@@ -260,3 +260,22 @@ def test_a_tensor_has_as_many_dimensions_as_torch_can_work_with():
 
 def test_what_a_payload_may_have_unless_somebody_allows_less():
     assert (MAX_BYTES, MAX_TENSORS, MAX_FACTS) == (2_147_483_648, 100_000, 16_777_216)
+
+
+def headed(header: bytes) -> bytes:
+    return struct.pack("<Q", len(header)) + header
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (headed(b" " * (2**24 * 2 + 256 * 100_000 + 1)), "header has 59154433 bytes; the limit is 59154432"),
+        (headed(b"[" + b"[]," * 2**20 + b"[]]"), "header and facts have 2097154 values; the limit is 2097152"),
+        (headed(b'{"__metadata__":{"facts":"' + b"[]," * 2**20 + b'"}}'), "have 20971.* values; the limit is"),
+    ],
+    ids=["long", "many", "many facts"],
+)
+def test_a_header_is_measured_before_it_is_read(data, complaint, monkeypatch):
+    monkeypatch.setattr(json, "loads", lambda text: pytest.fail("it was read"))
+    with pytest.raises(PayloadError, match=complaint):
+        Payload.from_bytes(data)

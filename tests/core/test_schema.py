@@ -90,3 +90,44 @@ def test_a_form_can_be_read_off_tensors():
     form.check(sample())
     with pytest.raises(PayloadError, match=r"'weight' has shape \(3,\); expected \(2, 3\)"):
         form.check(Payload({**sample().tensors, "weight": torch.ones(3)}, sample().facts))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "complaint"),
+    [
+        (torch.tensor([2.0**61, 0]), "holds 2.30584e\\+18; expected at most 1.15292e\\+18"),
+        (torch.tensor([0, -3e38]), "holds -3e\\+38; expected at least"),
+        (torch.tensor([float("nan"), 0]), "holds NaN or infinity"),
+        (torch.tensor([float("inf"), 0]), "holds NaN or infinity"),
+        (torch.tensor([2**49, 0]), "holds 5.6295e\\+14; expected at most 2.81475e\\+14"),
+        (torch.tensor([-(2**62), 0]), "holds -4.61169e\\+18; expected at least -2.81475e\\+14"),
+    ],
+)
+def test_numbers_are_such_that_their_sums_are_finite(tensor, complaint):
+    with pytest.raises(PayloadError, match=f"^tensor 'p' {complaint}"):
+        TensorSpec((2,), tensor.dtype).check("p", tensor)
+    with pytest.raises(PayloadError, match=f"^tensor 'p' {complaint}"):
+        Schema(None).check(Payload({"p": tensor}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_sum_of_a_row(dtype):
+    like = TensorSpec((None, 3), dtype, low=0, high=1, row_sum=1)
+    like.check("p", torch.rand(50, 3, dtype=torch.float64).softmax(dim=1).to(dtype))
+    like.check("p", torch.zeros(0, 3, dtype=dtype))
+    for odd in ([0, 0, 0], [0.5, 0.5, 0.5]):
+        with pytest.raises(PayloadError, match=f"a row of tensor 'p' sums to {sum(odd):g}; expected 1"):
+            like.check("p", torch.tensor([[0, 1, 0], odd], dtype=dtype))
+
+
+def test_lengths_of_one_name_are_equal_and_within_bounds():
+    schema = Schema(
+        {"in": TensorSpec(("pairs", 2)), "out": TensorSpec(("pairs", 3, "wide"))}, lengths={"pairs": (1, 4)}
+    )
+    for pairs, wide in ((1, 0), (4, 9)):
+        schema.check(Payload({"in": torch.zeros(pairs, 2), "out": torch.zeros(pairs, 3, wide)}))
+    for pairs, others, complaint in ((3, 2, "'out' has 2 pairs, 'in' has 3"), (5, 5, "has 5 pairs; expected 1 to 4")):
+        with pytest.raises(PayloadError, match=complaint):
+            schema.check(Payload({"in": torch.zeros(pairs, 2), "out": torch.zeros(others, 3, 1)}))
+    with pytest.raises(PayloadError, match="has 0 pairs; expected 1 to 4"):
+        schema.check(Payload({"in": torch.zeros(0, 2), "out": torch.zeros(0, 3, 1)}))

@@ -126,3 +126,61 @@ def test_in_a_simulation_a_failing_merge_is_a_mistake_and_an_infinite_one_is_not
         potluck.Federation(people(FedAvg()), Fragile(), engine="serial").run(1)
     rows = potluck.Federation(people(FedAvg()), Overflowing(), engine="serial").run(2).rows()
     assert [row["refused"] is None for row in rows] == [False] * 3 + [True] * 3
+
+
+def told_otherwise(exchange, payload):
+    """Sends another payload in one exchange."""
+    return instead(exchange, exchange, payload.to_bytes())
+
+
+LAYOUT = {"w": ["float32", 2]}
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (Payload(facts={"samples": 3, "layout": LAYOUT}), "its model differs from the others'"),
+        (Payload(facts={"samples": 3, "layout": {"w": ["float32", 2**39]}}), "expected entries of at most"),
+        (Payload(facts={"samples": 10**400, "layout": LAYOUT}), "fact 'samples' is"),
+        (Payload(facts={"samples": 2**41, "layout": LAYOUT}), "fact 'samples' is"),
+        (Payload(facts={"samples": 3, "layout": {"\x1b[2J": ["float32", 2]}}), "expected printable names"),
+    ],
+)
+def test_the_odd_one_at_joining_is_refused_and_the_others_join(payload, why, tmp_path):
+    """Also where it is the first by name."""
+    federation, grid = over_flower(FedAvg(), tmp_path, rules=RULES)
+    grid.clients[100] = Liar(grid.clients[100], told_otherwise("greet", payload))
+    rows = federation.run(1).rows()
+    assert why in rows[0]["refused"]
+    assert [row["refused"] for row in rows[1:]] == [None, None]
+    assert all(row["took_part"] for row in rows[1:])
+
+
+@pytest.mark.parametrize("what", ["not a number", "nothing"])
+def test_whoever_fails_to_give_the_first_weights_is_replaced(what, tmp_path):
+    federation, grid = over_flower(FedAvg(), tmp_path, rules=RULES)
+    honest = {name: torch.full_like(entry, float("nan")) for name, entry in first_weights().items()}
+    payload = Payload() if what == "nothing" else Payload(honest)
+    grid.clients[100] = Liar(grid.clients[100], told_otherwise("start", payload))
+    rows = federation.run(2).rows()
+    assert all(rows[0]["refused"].startswith("start: ") for _ in rows[:1])
+    assert [row["refused"] for row in rows if row["participant"] != "p0"] == [None] * 4
+    alone = potluck.Federation(people(FedAvg())[1:], FedAvg(), seed=3, engine="serial").run(2).rows()
+    found = [row for row in rows if row["participant"] != "p0"]
+    agree([{**row, "bytes_up": 0, "bytes_down": 0} for row in found], zeroed(alone), 1e-12)
+
+
+def first_weights():
+    own = people(FedAvg())[0]
+    potluck.Federation([own], FedAvg(), seed=3, engine="serial")
+    return {name: entry for name, entry in own.weights().items() if entry.is_floating_point()}
+
+
+def zeroed(rows):
+    return [{**row, "bytes_up": 0, "bytes_down": 0} for row in rows]
+
+
+def test_labels_of_ones_own_cost_nobody_else_anything(tmp_path):
+    lie = told_otherwise("labels", Payload(facts={"labels": [0, 1]}))
+    rows = lied_to(FD(), lie, tmp_path).run(1).rows()
+    assert [row["refused"] for row in rows] == [None, "its labels are [0, 1]; expected [0, 1, 2]", None]

@@ -72,4 +72,21 @@ def test_each_phase_counts_anew():
 def test_fewer_than_needed_are_not_asked_at_all():
     with pytest.raises(TooFewError, match="2 of 2 participants are left, and 3 are needed"):
         next(engine(3).start("round", PARTIES[:2], None, False))
-    assert len(list(engine(3).start("join", PARTIES[:2], None, False))) == 2, "whoever comes late joins alone"
+    with pytest.raises(TooFewError, match="2 of 2 participants are left, and 3 are needed"):
+        next(engine(3).start("join", PARTIES[:2], None, False))
+
+
+def test_whoever_comes_late_joins_alone():
+    flower = engine(2)
+    list(flower.start("join", PARTIES[:2], None, False))
+    list(flower.start("round", PARTIES[:2], None, False))
+    assert len(list(flower.start("join", PARTIES[2:], None, False))) == 1
+    flower.dismiss("p2")
+    resumed = engine(2)
+    resumed.restore({})
+    assert len(list(resumed.start("join", PARTIES[2:], None, False))) == 1
+
+
+def test_a_round_of_nobody_has_too_few():
+    with pytest.raises(TooFewError, match="0 of 0 participants are left, and 2 are needed"):
+        list(engine(2).start("round", [], None, False))

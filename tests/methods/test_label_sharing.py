@@ -21,8 +21,11 @@ def test_the_server_stores_the_labels_that_all_have():
 
 def test_who_differs_is_named_also_when_joining_late():
     server = Server(seed=0, participant_weights={})
-    with pytest.raises(RequirementsError, match="b has labels"):
-        told(server, a=["x", "y"], b=["x"])
-    told(server, a=["x", "y"])
-    with pytest.raises(RequirementsError, match="late"):
-        told(server, late=["y"])
+    told(server, a=["x"], b=["x", "y"], c=["x", "y"])
+    assert server.refused == {"a": "its labels are ['x']; expected ['x', 'y']"}, "most are right, not the first"
+    server.refused = {}
+    told(server, late=["y"], later=["y"])
+    assert list(server.refused) == ["late", "later"]
+    assert server.state["labels"] == ["x", "y"]
+    with pytest.raises(RequirementsError, match="b differs from a: its labels are"):
+        told(Server(seed=0, participant_weights={}), a=["x", "y"], b=["x"])

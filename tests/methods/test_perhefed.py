@@ -275,10 +275,8 @@ def test_an_offset_may_take_all_the_room_and_no_more():
     server = Server(0, dict.fromkeys(structures, 1.0))
     PerHeFed(offsets={"A": [1]}).structure(server, iter(structures.items()))
     assert server.state["relations"]["A"]["layers"][0][0].tolist() == [1, 2]
-    with pytest.raises(
-        potluck.RequirementsError, match=r"A has offsets \[2\]; its shared layers leave room for at most \[1\]"
-    ):
-        PerHeFed(offsets={"A": [2]}).structure(server, iter(structures.items()))
+    PerHeFed(offsets={"A": [2]}).structure(server, iter(structures.items()))
+    assert server.refused == {"A": "it has offsets [2]; its shared layers leave room for at most [1]"}
 
 
 def test_a_choice_is_the_participants_own():
@@ -452,8 +450,12 @@ def test_a_global_model_too_large_to_hold_is_refused():
     """Each is small, but the largest in each dimension is not."""
     structures = {"A": told(([2**16, 1, 1, 1], [1] * 2**16)), "B": told(([1, 2**13, 1, 1], [1]))}
     assert LARGEST < 2**16 * 2**13
-    with pytest.raises(potluck.RequirementsError, match="65536, 8192, 1, 1"):
-        PerHeFed().structure(Server(0, {"A": 1.0, "B": 1.0}), iter(structures.items()))
+    server = Server(0, {"A": 1.0, "B": 1.0})
+    PerHeFed().structure(server, iter(structures.items()))
+    assert list(server.refused) == ["A"], "the larger one of them"
+    assert "65536, 8192, 1, 1" in server.refused["A"]
+    assert list(server.state["relations"]) == ["B"]
+    assert [tuple(layer.shape) for layer in server.state["global"]] == [(1, 2**13, 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -498,8 +500,11 @@ def test_the_round_goes_on_without_a_spoiled_model():
         ({"choices": {"p0": {"3": []}}}, r"p0 shares filters \[\]"),
         ({"choices": {"p9": {"3": 1.0}}}, "There is no participant 'p9'"),
         ({"offsets": {"p9": [0]}}, "There is no participant 'p9'"),
-        ({"offsets": {"p0": [9]}, "inter": 0.5}, r"p0 has offsets \[9\]; its shared layers leave room for at most"),
-        ({"offsets": {"p0": [0]}, "inter": 1.0}, "p0 has offsets"),
+        (
+            {"offsets": {"p0": [9]}, "inter": 0.5},
+            r"p0 does not fit the others: it has offsets \[9\]",
+        ),
+        ({"offsets": {"p0": [0]}, "inter": 1.0}, "p0 does not fit the others: it has offsets"),
     ],
 )
 def test_mistaken_choices_and_offsets_are_told(settings, reason):
