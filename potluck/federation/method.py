@@ -73,6 +73,8 @@ class Needs:
         same_architecture: all networks have entries of the same names, shapes and types; by default False.
         own_norms: normalisation layers stay with their participants, so that they may differ between networks that are
             averaged; by default False.
+        own_layers: how many of the last layers with parameters stay with their participants, so that they may differ
+            between networks that are averaged; by default 0.
         convolutions: every participant's network has convolutions; by default False.
         stages: every participant's network has stages: extractor, intermediate layers, classifier; by default False.
         head: every participant's network has a head, the last layer with parameters or as its owner names it, and
@@ -86,6 +88,7 @@ class Needs:
     torch_module: bool = False
     same_architecture: bool = False
     own_norms: bool = False
+    own_layers: int = 0
     convolutions: bool = False
     stages: bool = False
     head: bool = False
@@ -105,12 +108,12 @@ class Needs:
         black_boxes = [p.name for p in here if not p.learner.shows_layers]
         if self.torch_module and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
-        if not black_boxes:
-            reasons += self._unseen(here)
+        unseen = [] if black_boxes else self._unseen(here)
+        reasons += unseen
         without = [p.name for p in here if p.validation is None]
         if self.validation and without:
             reasons.append(f"it needs validation data, and these have none: {_some(without)}; pass `validation`")
-        if self.same_architecture and here and not black_boxes:
+        if self.same_architecture and here and not black_boxes and not unseen:
             layouts = {p.name: self._layout(p) for p in here}
             expected = layouts[here[0].name]
             unlike = [name for name, layout in layouts.items() if layout != expected]
@@ -138,6 +141,7 @@ class Needs:
     def _layout(self, participant: Participant) -> Layout:
         network = participant.network
         kept = network.norm_entries() if self.own_norms else set()
+        kept |= network.entries_in(participant.last_layers(self.own_layers))
         return {name: entry for name, entry in network.architecture.layout.items() if name not in kept}
 
     def _unseen(self, participants: Sequence[Participant]) -> list[str]:
@@ -147,6 +151,8 @@ class Needs:
             looks.append(lambda p: convolutions(p.model))
         if self.stages:
             looks.append(lambda p: p.stages)
+        if self.own_layers:
+            looks.append(lambda p: p.last_layers(self.own_layers))
         if self.head:
             looks.append(lambda p: p.body)
         reasons = []
@@ -155,7 +161,7 @@ class Needs:
                 try:
                     look(p)
                 except ModelError as error:
-                    reasons.append(f"{p.name}: {error}")
+                    reasons.append(f"{p.name}: {str(error).removeprefix(f'{p.name}: ')}")
         return reasons
 
 

@@ -241,6 +241,16 @@ class Participant:
             raise ModelError(f"{self.name}: {type(self.model).__name__} has no parameters beside its head, {head}.")
         return self._head_and_body.body
 
+    def last_layers(self, count: int) -> tuple[str, ...]:
+        """The names of the last layers with parameters: the head, which counts as one, and layers of the body."""
+        if count <= 1:
+            return self.head[: max(0, count) * len(self.head)]
+        if count > 1 + len(self.body):
+            raise ModelError(
+                f"{self.name}: {type(self.model).__name__} has {1 + len(self.body)} layers; asked for {count}."
+            )
+        return (*self.body[1 - count :], *self.head)
+
     @cached_property
     def _head_and_body(self) -> HeadAndBody:
         return find_head(self.network.model, self.network.example(self.data, self.plan), self.named_head)

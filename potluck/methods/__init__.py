@@ -17,11 +17,14 @@ from potluck.methods.fedgh import FedGH
 from potluck.methods.fedin import FedIN
 from potluck.methods.fedmd import FedMD
 from potluck.methods.fednova import FedNova
+from potluck.methods.fedper import FedPer
 from potluck.methods.fedproto import FedProto
 from potluck.methods.fedprox import FedProx
+from potluck.methods.fedrep import FedRep
 from potluck.methods.fedrolex import FedRolex
 from potluck.methods.fedtgp import FedTGP
 from potluck.methods.fedyogi import FedYogi
+from potluck.methods.flop import FLOP
 from potluck.methods.fml import FML
 from potluck.methods.hermes import Hermes
 from potluck.methods.heterofl import HeteroFL
@@ -31,6 +34,7 @@ from potluck.methods.inco import InCo
 from potluck.methods.local import Local
 from potluck.methods.lotteryfl import LotteryFL
 from potluck.methods.mhat import MHAT
+from potluck.methods.moon import MOON
 from potluck.methods.perhefed import PerHeFed
 from potluck.methods.scaffold import SCAFFOLD
 from potluck.methods.scalefl import ScaleFL
@@ -45,25 +49,29 @@ _ALL = (
     FedAvg,
     FedBN,
     FedDistill,
+    FedGen,
+    FedGH,
     FedIN,
     FedMD,
     FedNova,
+    FedPer,
+    FedProto,
     FedProx,
+    FedRep,
     FedRolex,
+    FedTGP,
     FedYogi,
+    FLOP,
     FML,
     Hermes,
     HeteroFL,
     HFL,
     InclusiveFL,
     InCo,
-    FedProto,
-    FedTGP,
-    FedGH,
-    FedGen,
     Local,
     LotteryFL,
     MHAT,
+    MOON,
     PerHeFed,
     SCAFFOLD,
     ScaleFL,
@@ -73,10 +81,12 @@ METHODS = Registry("methods", {method.__name__: method for method in _ALL})
 
 __all__ = [
     "FD",
+    "FLOP",
     "FML",
     "HFL",
     "METHODS",
     "MHAT",
+    "MOON",
     "SCAFFOLD",
     "CoFED",
     "Ditto",
@@ -91,8 +101,10 @@ __all__ = [
     "FedIN",
     "FedMD",
     "FedNova",
+    "FedPer",
     "FedProto",
     "FedProx",
+    "FedRep",
     "FedRolex",
     "FedTGP",
     "FedYogi",

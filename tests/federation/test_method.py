@@ -140,7 +140,7 @@ def test_a_head_with_layers_before_it():
     linear = nn.Sequential(nn.Flatten(), nn.Linear(36, 3).double())
     people = joined(*participants([cnn(0), mlp(1), linear]))
     (reason,) = Needs(torch_module=True, head=True).unmet(people, "nothing")
-    assert reason == "p2: p2: Sequential has no parameters beside its head, 1."
+    assert reason == "p2: Sequential has no parameters beside its head, 1."
 
 
 def test_one_label_space():
@@ -186,3 +186,12 @@ def test_when_an_exchange_is_due_is_said_where_it_is_defined_or_overridden():
         "more": ExchangeTurn("round", optional=True, repeats=True),
     }
     assert Other.turns() == {"hello": ExchangeTurn("join"), "more": ExchangeTurn()}
+
+
+def test_layers_of_ones_own_may_differ():
+    people = joined(*participants([mlp(0), mlp(1, hidden=8)]))
+    people[1].learner.model[3] = nn.Linear(8, 3, bias=False).double()
+    people[1].learner.look_again()
+    (reason,) = Needs(torch_module=True, same_architecture=True).unmet(people, "nothing")
+    assert "p1's 3.bias is missing" in reason
+    assert Needs(torch_module=True, same_architecture=True, own_layers=1).unmet(people, "nothing") == []

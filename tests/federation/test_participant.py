@@ -16,7 +16,7 @@ from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import SharedData
 from potluck.learners.network import Network
-from tests.tables import made_data, mlp, participants
+from tests.tables import cnn, made_data, mlp, participants
 
 X = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.1, 0.9], [0.8, 0.2]])
 Y = ["dog", "cat", "dog", "cat"]
@@ -389,3 +389,12 @@ def test_declared_networks_have_the_precision_of_ones_own():
     people = participants([mlp(0), mlp(1, dtype=torch.float32)])
     potluck.Federation(people, potluck.methods.FML(), engine="serial")
     assert [person.models["common"].dtype for person in people] == [torch.float64, torch.float32]
+
+
+def test_the_last_layers():
+    (person,) = participants([mlp(0)])
+    assert [person.last_layers(count) for count in range(3)] == [(), ("3",), ("1", "3")]
+    with pytest.raises(ModelError, match="p0: Sequential has 2 layers; asked for 3"):
+        person.last_layers(3)
+    (named,) = participants([cnn(0)], head=("1", "4"))
+    assert [named.last_layers(count) for count in range(3)] == [(), ("1", "4"), ("0", "1", "4")]

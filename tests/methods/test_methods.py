@@ -12,6 +12,7 @@ from tests.tables import deep_cnn, made_data, participants
 
 FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
 SERVER_OPTIMIZER = {**FEDAVG, "server_lr": 0.1, "tau": 0.001, "start_at": "tau squared"}
+FLOP = {**FEDAVG, "weighting": "uniform", "personal_layers": 1}
 
 
 def plan(**settings):
@@ -175,6 +176,10 @@ DEFAULTS = {
     "FedBN": {**FEDAVG, "weighting": "uniform", "batchnorm": "local"},
     "FedNova": FEDAVG,
     "FedProx": {**FEDAVG, "mu": 0.01},
+    "FedPer": {**FEDAVG, "batchnorm": "local statistics", "personal_layers": 1},
+    "FLOP": FLOP,
+    "FedRep": {**FLOP, "head_epochs": 10, "body_epochs": 1, "freeze_statistics": False},
+    "MOON": {**FEDAVG, "mu": 1.0, "temperature": 0.5, "feature": None},
     "SCAFFOLD": {**FEDAVG, "weighting": "uniform", "server_lr": 1.0, "optimizers": "sgd"},
 }
 
@@ -206,6 +211,12 @@ LIMITS = [
     ("FD", "distill_lr", [0.5], [0]),
     ("Ditto", "lam", [0], [-0.1]),
     ("Ditto", "fine_tune", [0], [1]),
+    ("FedPer", "personal_layers", [0, 2], [-1]),
+    ("FedRep", "personal_layers", [1], [0]),
+    ("FedRep", "head_epochs", [0], [-1]),
+    ("FedRep", "body_epochs", [0], [-1]),
+    ("MOON", "mu", [0], [-0.1]),
+    ("MOON", "temperature", [0.1], [0]),
     ("FedAdagrad", "beta1", [0, 0.9], [-0.1, 1]),
     ("FedAdam", "beta2", [0, 1], [-0.1, 1.1]),
     ("FedAdam", "tau", [0.1], [0]),

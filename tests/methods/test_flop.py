@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import torch
+
+from potluck.methods import FLOP, FedPer
+from tests.methods.plain import begun, data_of, descended, mean
+from tests.tables import cnn, weights_agree
+
+
+def test_a_round_in_plain_pytorch():
+    """Everything but the head takes the plain mean, running statistics too."""
+    federation, models = begun(FLOP(), [cnn(i) for i in range(3)])
+    people = list(federation.participants.values())
+    trained = [descended(m, data_of(p)).state_dict() for m, p in zip(models, people, strict=True)]
+    federation.run(1)
+    average = mean(trained, [1, 1, 1])
+    for person, own in zip(people, trained, strict=True):
+        for name, entry in person.weights().items():
+            torch.testing.assert_close(entry, own[name] if name.startswith("4.") else average[name].to(entry.dtype))
+
+
+def test_it_is_fedper_with_its_settings():
+    ours, _ = begun(FLOP(), [cnn(i) for i in range(3)])
+    theirs, _ = begun(FedPer(weighting="uniform", batchnorm="average"), [cnn(i) for i in range(3)])
+    ours.run(2)
+    theirs.run(2)
+    weights_agree(ours.participants.values(), theirs.participants.values(), 0)
