@@ -93,6 +93,10 @@ def test_several_models_runs():
     run_page(ROOT / "docs" / "several-models.md")
 
 
+def test_channel_runs():
+    run_page(ROOT / "docs" / "channel.md")
+
+
 def test_comparing_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(ROOT / "docs" / "comparing.md")

@@ -42,9 +42,9 @@ def adapting(epochs: int) -> Callable[[Participant], Steps]:
 @contextmanager
 def nothing_noted(server: Server) -> Iterator[None]:
     """Afterwards the server knows nothing of whoever joined meanwhile."""
-    before = server.state
+    before, memory = server.state, dict(server.codec_memory)
     server.state = tree_map(lambda leaf: leaf, before)  # dicts and lists of its own around the same tensors
     try:
         yield
     finally:
-        server.state = before
+        server.state, server.codec_memory = before, memory

@@ -158,3 +158,11 @@ def test_partial_participation_meets_again():
     rows = alone.run(6).rows()
     assert not any(row["refused"] for row in rows)
     agree(rows, together.run(6).rows(), 1e-9)
+
+
+def test_newcomers_leave_nothing_behind():
+    unseen = participants([cnn(9)])
+    unseen[0].name = "newcomer"
+    history = federation(SPARSE, unseen=unseen)
+    history.run(1)
+    assert "newcomer" not in history.server.codec_memory

@@ -11,6 +11,7 @@ import pytest
 
 from potluck import Plan
 from potluck.recipes import Recipe
+from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import DataSection, ParticipantSection, PublicSection
 from potluck.recipes.references import look_beside
 from potluck.recipes.validation import Origin
@@ -22,7 +23,7 @@ BASE = {"rounds": 1, "method": "Local", "participants": [{"name": "a", "model": 
 
 
 def test_every_key_is_there():
-    for section in (Recipe, DataSection, PublicSection, ParticipantSection, Plan):
+    for section in (Recipe, DataSection, PublicSection, ChannelSection, ParticipantSection, Plan):
         for key in section.model_fields:
             assert f"\n| `{key}` |" in PAGE, key
 
