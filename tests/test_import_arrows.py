@@ -10,18 +10,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "potluck"
 
-BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "core"}
+BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "reading", "core"}
 APPLICATION = {"comparison", "recipes", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
     "models": {"core"},
-    "data": {"core"},
+    "reading": {"core"},
+    "data": {"reading", "core"},
     "learners": {"core"},
     "channel": {"learners", "core"},
     "engines": {"channel", "learners", "core"},
     "runs": {"core"},
-    "federation": {"engines", "runs", "channel", "learners", "models", "core"},
+    "federation": {"engines", "runs", "channel", "learners", "models", "reading", "core"},
     "methods": {"federation", "learners.structure", "core"},
     "report": {"core"},
     "recipes": {"methods", *BELOW_METHODS},

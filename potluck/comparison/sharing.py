@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from potluck.core.errors import RequirementsError
+from potluck.core.inputs import alike, describe
 from potluck.core.labels import UNLABELLED, LabelSpace, decode, encode
 from potluck.core.metrics import Metrics
 from potluck.core.samples import Samples
@@ -33,26 +34,28 @@ def pool(participants: Iterable[Participant], seed: int) -> list[Participant]:
         seed: the federation's; which samples are validation data depends on it.
     """
     people = list(participants)
-    joined = []
-    for participant in people:
-        twin = participant.twin()
-        twin.join(seed, None)
-        joined.append(twin)
-    shapes = {tuple(twin.data.x.shape[1:]): twin.name for twin in joined}
-    if len(shapes) > 1:
-        told = ", ".join(f"{name} has {shape}" for shape, name in shapes.items())
-        raise RequirementsError(f"Data can only be pooled where all inputs have one shape; {told}.")
+    kinds = {describe(participant.kinds): participant.name for participant in people}
+    if len(kinds) > 1:
+        told = ", ".join(f"{name} has {kind}" for kind, name in kinds.items())
+        raise RequirementsError(f"Data can only be pooled where all inputs are of one kind; {told}.")
+    brought = [participant.as_brought(seed) for participant in people]
     pooled = []
-    for participant, own in zip(people, joined, strict=True):
-        parts = [part for twin in joined if (part := as_read_by(twin.data, twin.labels, own.labels)) is not None]
-        pooled.append(participant.holding(Samples.concat(parts), own.validation))
+    for participant, own in zip(people, brought, strict=True):
+        mine = participant.labels
+        parts = [
+            part
+            for other, theirs in zip(people, brought, strict=True)
+            if (part := as_read_by(theirs["data"], other.labels, mine)) is not None
+        ]
+        pooled.append(participant.holding(Samples.concat(parts), own["validation"]))
     return pooled
 
 
 def cross_evaluation(federation: Federation) -> dict[str, dict[str, Metrics]]:
     """Model's owner → data's owner → metrics of that model on those test data, on the labels that it knows.
 
-    None where there is nothing to measure: other inputs, no label in common, or no test data.
+    None where there is nothing to measure: other inputs, inputs that an owner preprocesses for its own model, no label
+    in common, or no test data.
     """
     people = federation.participants
     names = list(people)
@@ -61,7 +64,9 @@ def cross_evaluation(federation: Federation) -> dict[str, dict[str, Metrics]]:
     def of(owner: str, model: Participant) -> Samples | None:
         """Somebody's test data, as another one can read them."""
         samples = tests[owner]
-        if samples is None or samples.x.shape[1:] != model.data.x.shape[1:]:
+        if samples is None or not alike(samples.kinds, model.data.kinds):
+            return None
+        if model.name != owner and any(p.inputs.preprocessing is not None for p in (model, people[owner])):
             return None
         return as_read_by(samples, people[owner].labels, model.labels)
 

@@ -115,14 +115,14 @@ class Classification(LabelTask):
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         """Probabilities over the labels; all on one label where the estimator names only that."""
         position = {label: index for index, label in enumerate(self.labels)}
-        result = torch.zeros(len(rows), len(self.labels))
         if hasattr(model, "predict_proba"):
             columns = [position[plain_label(label, owner)] for label in getattr(model, "classes_", self.labels)]
-            result[:, columns] = torch.from_numpy(np.asarray(model.predict_proba(rows))).float()
-        else:
-            said = [position[plain_label(label, owner)] for label in model.predict(rows)]
-            result[torch.arange(len(rows)), torch.tensor(said)] = 1.0
-        return result
+            found = torch.from_numpy(np.asarray(model.predict_proba(rows))).float()
+            result = torch.zeros(len(found), len(self.labels))
+            result[:, columns] = torch.ones(len(found), 1) if len(columns) == 1 else found  # of one, some tell two
+            return result
+        said = [position[plain_label(label, owner)] for label in model.predict(rows)]
+        return F.one_hot(torch.tensor(said), len(self.labels)).float()
 
     def said(self, answers: Tensor) -> Array:
         return decode(answers.argmax(dim=1), self.labels)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from potluck.core.errors import ModelError
+from potluck.core.errors import DataError, ModelError
 
 Inputs = Tensor | dict[str, Tensor] | tuple[Tensor, ...]
 """A batch of inputs as a module is called with it."""
@@ -137,6 +137,16 @@ def as_model_reads(inputs: Any, dtype: torch.dtype, scale: str = "pictures") -> 
     if inputs.dtype == torch.uint8 and (scale == "bytes" or (scale == "pictures" and inputs.ndim > 2)):
         return inputs.to(dtype) / 255
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
+
+
+def check_finite(column: Tensor, owner: str) -> None:
+    """Raises DataError where inputs hold NaN or infinity, which no network can read."""
+    if column.is_floating_point() and not bool(torch.isfinite(column).all()):
+        bad = int((~torch.isfinite(column.reshape(len(column), -1)).all(dim=1)).sum())
+        raise DataError(
+            f"{owner}: {bad} of {len(column)} samples hold NaN or infinity, which a torch module cannot read. Clean or "
+            f"drop them first, or fill them with Participant(preprocess=SimpleImputer())."
+        )
 
 
 def call_with(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
@@ -135,3 +135,12 @@ class Plan(Settings):
                 f"differ from one time to the next. Do what is random in `augment`, which is for training alone and is "
                 f"given a generator to draw from; leave in `transform` what is the same each time."
             )
+
+
+def as_plan(given: Plan | Mapping[str, Any] | None, owner: str) -> Plan:
+    """A plan, or one of the settings in a dict; the default one for None."""
+    if isinstance(given, Plan):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingsError(f"{owner}: plan is {given!r}; expected a Plan, e.g. Plan(lr=0.01), or a dict of settings.")
+    return Plan(**(given or {}))

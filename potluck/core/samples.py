@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor
 
 from potluck.core.errors import DataError
-from potluck.core.inputs import InputKind, InputKinds, flat, is_input, kinds_key, nested
+from potluck.core.inputs import InputKind, InputKinds, check_finite, flat, is_input, kinds_key, nested
 from potluck.core.labels import UNLABELLED
-from potluck.core.randomness import all_seeded, drawing
+from potluck.core.randomness import all_seeded
 from potluck.core.tasks import Task
 
 RowReader = Callable[[Tensor], Any]
@@ -54,6 +55,10 @@ class InputSource(ABC):
     @abstractmethod
     def then(self, other: Samples) -> InputSource:
         """These rows, and after them others' inputs of the same kind."""
+
+    def for_network(self, owner: str) -> Samples:
+        """These inputs as a torch module reads them; DataError where it cannot. By default they are read as tensors."""
+        return Samples({}, source=self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +168,19 @@ class Samples:
         """These samples without labels and targets."""
         return Samples(self.input_columns, self.reader, self.source)
 
+    def with_inputs(self, inputs: Samples) -> Samples:
+        """These samples with other inputs for each."""
+        rest = {name: column for name, column in self.columns.items() if not is_input(name)}
+        return Samples({**inputs.input_columns, **rest}, inputs.reader, inputs.source)
+
+    def for_network(self, owner: str) -> Samples:
+        """These samples as a torch module reads them: tensors without gaps. DataError where they cannot be that."""
+        if self.source is not None:
+            return self.with_inputs(self.source.for_network(owner))
+        for name, column in self.input_columns.items():
+            check_finite(column, owner if name == "x" else f"{owner}, input {name.removeprefix('x.')!r}")
+        return self
+
     @staticmethod
     def concat(parts: Sequence[Samples]) -> Samples:
         """One set after the other. Where a set lacks a column: no label, weight 1, zeros for any target."""
@@ -228,6 +246,16 @@ class SharedData:
         """The inputs as they were given."""
         return self.inputs.x
 
+    @cached_property
+    def _for_networks(self) -> SharedData:
+        """The same data as networks read them."""
+        inputs = self.inputs.for_network(self._owner)
+        return self if inputs is self.inputs else SharedData(inputs, self.y, self._owner)
+
+    def read_by(self, network: bool) -> SharedData:
+        """The data as a learner reads them: a network tensors, an estimator what was given."""
+        return self._for_networks if network else self
+
     def whole(self, task: Task) -> Samples:
         """All samples; of targets that do not fit the task, such as labels it does not know, none is known."""
         if task not in self._whole:
@@ -243,87 +271,3 @@ class SharedData:
             some = whole if len(rows) == len(whole) else whole.take(rows)
             self._known[task] = some if len(some) else None
         return self._known[task]
-
-
-def as_inputs(x: Any, owner: str) -> torch.Tensor:
-    """Inputs given as an array, tensor or nested list, checked: not empty, numeric, finite."""
-    if isinstance(x, torch.Tensor):
-        tensor = x.detach().cpu()
-    else:
-        try:
-            array = np.asarray(x, order="C")
-        except ValueError as error:
-            raise DataError(f"{owner}: inputs form no table: {error}.") from error
-        if array.dtype.kind not in "fiub":
-            raise DataError(f"{owner}: inputs of type {array.dtype}; expected numbers. Encode them first.")
-        tensor = torch.from_numpy(array)
-    if tensor.ndim == 0 or len(tensor) == 0:
-        raise DataError(f"{owner}: no samples; expected at least one row of inputs.")
-    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-        bad = int((~torch.isfinite(tensor.reshape(len(tensor), -1)).all(dim=1)).sum())
-        raise DataError(f"{owner}: {bad} of {len(tensor)} samples hold NaN or infinity. Clean or drop them first.")
-    return tensor
-
-
-def as_pair(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any] | None]:
-    """Inputs, and raw targets if there are any; of a Dataset whose items are random one reading."""
-    x, y, _ = as_pair_and_reader(data, owner)
-    return x, y
-
-
-def as_pair_and_reader(data: Any, owner: str) -> tuple[torch.Tensor, np.ndarray[Any, Any] | None, RowReader | None]:
-    """Inputs, raw targets if there are any, and for a Dataset that augments what reads the inputs anew.
-
-    They are ``(x, y)``, a torch Dataset of such pairs, or inputs alone.
-    """
-    x: Any
-    y: Any
-    reader: RowReader | None = None
-    if isinstance(data, torch.utils.data.Dataset):
-        rows, drew = drawing(lambda: [data[index] for index in range(len(data))])  # type: ignore[arg-type]
-        if not rows:
-            raise DataError(f"{owner}: the Dataset is empty.")
-        x = torch.stack([torch.as_tensor(row[0]) for row in rows])
-        y = as_targets([row[1].cpu().numpy() if isinstance(row[1], torch.Tensor) else row[1] for row in rows])
-        again, _ = drawing(lambda: torch.as_tensor(data[0][0]))
-        if not torch.equal(again, x[0]):
-            raise DataError(
-                f"{owner}: reading item 0 of the {type(data).__name__} twice gave different inputs, and not because of "
-                f"the global generators of torch, numpy or Python, which were seeded: so no seed decides what they "
-                f"are. Draw from one of these, as torch.rand(...) does, or augment in the plan (`augment`)."
-            )
-        reader = _reader(data, x.dtype) if drew else None
-    elif isinstance(data, tuple | list) and len(data) == 2:
-        x, y = data
-    elif isinstance(data, torch.Tensor | np.ndarray):
-        x, y = data, None
-    else:
-        raise DataError(f"{owner}: data is a {type(data).__name__}; expected (x, y) or a torch Dataset.")
-    inputs = as_inputs(x, owner)
-    if y is None:
-        return inputs, None, reader
-    targets = as_targets(y)
-    if targets.ndim == 0 or len(targets) != len(inputs):
-        raise DataError(
-            f"{owner}: {len(inputs)} inputs but labels of shape {targets.shape}; expected one label for each."
-        )
-    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
-        raise DataError(f"{owner}: labels hold NaN or infinity. Clean or drop those samples first.")
-    return inputs, targets, reader
-
-
-def as_targets(y: Any) -> np.ndarray[Any, Any]:
-    """Targets as they were brought, in an array: a row for each sample."""
-    if isinstance(y, torch.Tensor):
-        found: np.ndarray[Any, Any] = y.detach().cpu().numpy()
-        return found
-    try:
-        return np.asarray(y)
-    except ValueError:  # lists of unequal length: the labels of each sample
-        found = np.empty(len(y), dtype=object)
-        found[:] = list(y)
-        return found
-
-
-def _reader(data: Any, dtype: torch.dtype) -> RowReader:
-    return lambda rows: torch.stack([torch.as_tensor(data[index][0]) for index in rows.tolist()]).to(dtype)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from potluck.core.errors import DataError
 from potluck.core.labels import LabelSpace, label_space
-from potluck.core.samples import as_inputs
 from potluck.data.sampling import as_labels, draws, same_length, set_aside
+from potluck.reading.arrays import as_inputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,13 @@ import torch
 
 from potluck.core.architecture import Architecture, Itself
 from potluck.core.errors import DataError, RequirementsError, SettingsError
-from potluck.core.inputs import describe
-from potluck.core.samples import Samples, SharedData, as_inputs, as_pair
+from potluck.core.inputs import alike, describe
+from potluck.core.samples import Samples, SharedData
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
+from potluck.reading.given import read_inputs, read_labelled
 
 
 class Admission:
@@ -26,7 +27,6 @@ class Admission:
         self._models: dict[Itself, str] = {}
         self._kinds: dict[Hashable, Participant] = {}
         self._networks: dict[Architecture, tuple[Architecture, Traits]] = {}
-        self._inputs = ("", "")
 
     def admit(self, participant: Participant, join: Callable[[Participant], Samples | None]) -> None:
         """Admits a participant.
@@ -56,10 +56,13 @@ class Admission:
                 self._look_at(each, participant)
             if test is not None:
                 participant.plan.check_prediction(participant.data, name)
-        self._inputs = self._inputs if self._inputs[0] else (name, describe(participant.data.kinds))
-        self.check_inputs(name, participant.data)
-        if test is not None:
-            self.check_inputs(f"the test data of {name}", test)
+        for what, samples in (("validation", participant.validation), ("test", test)):
+            if samples is not None and not alike(samples.kinds, participant.data.kinds):
+                raise DataError(
+                    f"The {what} data of {name} has inputs of {describe(samples.kinds)}, its training data of "
+                    f"{describe(participant.data.kinds)}; expected the same. Convert them, or give it others "
+                    f"(`{what}=`)."
+                )
         self._kinds.setdefault(_kind_of(participant), participant)
 
     def _look_at(self, network: Network, participant: Participant) -> None:
@@ -68,15 +71,6 @@ class Admission:
         if own not in self._networks:
             self._networks[own] = (own, network.probe(participant.data, participant.plan))
         network.share(*self._networks[own])
-
-    def check_inputs(self, owner: str, samples: Samples) -> None:
-        """Raises DataError unless these inputs are of the same kind as those of the first participant."""
-        (first, kind), found = self._inputs, describe(samples.kinds)
-        if found != kind:
-            raise DataError(
-                f"{owner} has inputs of {found}, {first} of {kind}; expected the same for all. "
-                f"Convert them before they join."
-            )
 
     def check_fit(self, method: Method, shown: SharedData | None, *, alone: bool = False) -> None:
         """Raises RequirementsError, with every reason, unless the method fits this federation.
@@ -91,9 +85,10 @@ class Admission:
         if shown is not None:
             kind = "inputs" if shown.y is None else "labels"
         needs = replace(method.requires(), shared_labels=False) if alone else method.requires()
-        if not needs.unmet(list(self._kinds.values()), kind):
+        inputs = None if shown is None else shown.inputs.kinds
+        if not needs.unmet(list(self._kinds.values()), kind, inputs):
             return  # what fits one of each kind fits all
-        reasons = needs.unmet(list(self.participants.values()), kind)
+        reasons = needs.unmet(list(self.participants.values()), kind, inputs)
         if reasons:
             raise RequirementsError(
                 f"{type(method).__name__} does not fit this federation:"
@@ -106,15 +101,25 @@ def published(public: Any) -> SharedData | None:
     if public is None or isinstance(public, SharedData):
         return public
     if isinstance(public, tuple | torch.utils.data.Dataset):
-        return SharedData(*as_pair(public, "public data"))
-    return SharedData(as_inputs(public, "public data"))
+        given = read_labelled(public, "public data")
+        return SharedData(given.inputs, given.y)
+    return SharedData(read_inputs(public, "public data"))
+
+
+def published_test(test: Any) -> SharedData | None:
+    """Test data that all participants may be evaluated on."""
+    if test is None:
+        return None
+    given = read_labelled(test, "test data")
+    return SharedData(given.inputs, given.y, "test data")
 
 
 def _kind_of(participant: Participant) -> Hashable:
     """Participants of one kind all fit a method, or none does."""
+    inputs = describe(participant.kinds), describe(participant.data.kinds)
     if not participant.is_local:
-        return participant.task.kind
+        return participant.task.kind, inputs
     learner = participant.learner
     model = learner.architecture if isinstance(learner, Network) else type(learner)
     named = str(participant.named_stages), str(participant.named_head)
-    return model, participant.task.kind, participant.labelled, participant.plan.transform, named
+    return model, participant.task.kind, participant.labelled, inputs, participant.plan.transform, named

@@ -19,11 +19,11 @@ from potluck.core.metrics import Metrics, Scores
 from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
-from potluck.core.samples import Samples, SharedData, as_pair
+from potluck.core.samples import Samples, SharedData
 from potluck.core.tasks import Task
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
-from potluck.federation.admission import Admission, published
+from potluck.federation.admission import Admission, published, published_test
 from potluck.federation.availability import Availability, as_availability
 from potluck.federation.clock import VirtualClock
 from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
@@ -126,7 +126,7 @@ class Federation:
         self._kept: RunFolder | None = None
         self._answering, self._server_answering = method.answering(), method.server_answering()
 
-        shown, tests = published(public), None if test is None else SharedData(*as_pair(test, "test data"), "test data")
+        shown, tests = published(public), published_test(test)
         newcomers = list(unseen)
         admitted = self._admitted(chain(participants, newcomers), shown, tests)
         self.unseen = {p.name: admitted.pop(p.name) for p in newcomers}
@@ -165,8 +165,6 @@ class Federation:
             self._store(participant)
         if not admission.participants:
             raise SettingsError("A federation needs at least one participant; got none.")
-        if shown is not None:
-            admission.check_inputs("the public data", shown.inputs)
         admission.check_fit(self.method, shown)
         if SERVER in admission.participants and (self.method.reported() or self.method.server_reports):
             raise SettingsError(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from potluck.core.architecture import Layout, difference
 from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.exchange_order import ExchangeTurn, Phase
+from potluck.core.inputs import InputKinds, alike, describe
 from potluck.core.model_spec import OWN, Declared
 from potluck.core.payload import Payload
 from potluck.core.requests import Predict, Request, Work
@@ -80,7 +81,9 @@ class Needs:
         head: every participant's network has a head, the last layer with parameters or as its owner names it, and
             layers before it; by default False.
         validation: every participant holds data back to choose by; by default False.
-        public: there is public data, with "inputs" or also "labels"; by default "nothing" is needed.
+        public: there is public data, with "inputs" or also "labels", and all bring inputs like it; by default "nothing"
+            is needed.
+        one_input_shape: what models read has one shape and one kind of number at all participants; by default False.
         one_label_space: all participants have the same label space; by default False.
         shared_labels: every participant has at least one label in common with another; by default False.
     """
@@ -94,17 +97,34 @@ class Needs:
     head: bool = False
     validation: bool = False
     public: Literal["nothing", "inputs", "labels"] = "nothing"
+    one_input_shape: bool = False
     one_label_space: bool = False
     shared_labels: bool = False
 
-    def unmet(self, participants: Sequence[Participant], public: Literal["nothing", "inputs", "labels"]) -> list[str]:
-        """Every reason why a federation cannot use the method; none if it can."""
+    def unmet(
+        self,
+        participants: Sequence[Participant],
+        public: Literal["nothing", "inputs", "labels"],
+        shown: InputKinds | None = None,
+    ) -> list[str]:
+        """Every reason why a federation cannot use the method; none if it can.
+
+        Args:
+            participants: who would take part.
+            public: what there is of public data.
+            shown: what the inputs of the public data look like.
+        """
         reasons = []
         if self.public != "nothing" and public == "nothing":
             reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
             reasons.append("it needs labels on the public data, and there are none; add them to `public`")
         here = [p for p in participants if p.is_local]  # a participant on another machine checks its own model
+        if self.public != "nothing" and shown is not None:
+            reasons += _unlike([(p.name, p.kinds) for p in here], "the public data", shown)
+        if self.one_input_shape:
+            first, *others = participants
+            reasons += _unlike([(p.name, p.data.kinds) for p in others], first.name, first.data.kinds)
         black_boxes = [p.name for p in here if not p.learner.shows_layers]
         if self.torch_module and black_boxes:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
@@ -163,6 +183,18 @@ class Needs:
                 except ModelError as error:
                     reasons.append(f"{p.name}: {str(error).removeprefix(f'{p.name}: ')}")
         return reasons
+
+
+def _unlike(owners: Sequence[tuple[str, InputKinds]], other: str, theirs: InputKinds) -> list[str]:
+    """Why inputs that must be alike are not."""
+    found = {name: describe(kinds) for name, kinds in owners if not alike(kinds, theirs)}
+    if not found:
+        return []
+    first = next(iter(found))
+    return [
+        f"it needs inputs of one kind, and {other} has inputs of {describe(theirs)}, {first} of {found[first]}; they "
+        f"are unlike at {_some(list(found))}. Convert them before they join"
+    ]
 
 
 def _some(names: Sequence[str]) -> str:

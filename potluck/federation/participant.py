@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,19 +15,21 @@ from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.inputs import shapes
 from potluck.core.labels import Label, LabelSpace
 from potluck.core.learner import Learner
-from potluck.core.metrics import Array, MetricSetting
+from potluck.core.metrics import MetricSetting
 from potluck.core.model_spec import OWN, Declared, ModelSpec, specs_of
-from potluck.core.plan import Plan
+from potluck.core.plan import Plan, as_plan
 from potluck.core.randomness import derive, generator, seeded
-from potluck.core.samples import Samples, as_inputs, as_pair, as_pair_and_reader
+from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
 from potluck.core.tasks import Task
 from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
+from potluck.federation.model_inputs import ModelInputs, divided
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
-from potluck.models import build
+from potluck.models import build, makes_models
+from potluck.reading.given import Given, read_inputs, read_labelled
 
 if TYPE_CHECKING:
     from potluck.core.samples import SharedData
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
-HEAVY = ("brought", "data", "validation", "test", "learner", "state", "codecs")
+HEAVY = ("brought", "brought validation", "brought test", "data", "validation", "test", "learner", "state", "codecs")
 """The fields of a participant that may be on disk, beside the models that its method declares."""
 
 
@@ -72,10 +73,12 @@ class Participant:
         model: a torch module, or anything with ``fit`` and ``predict``; or what makes one: a callable, or its name as
             ``"package.module:callable"`` or in ``potluck.models``. It is called with ``input_shape`` and ``classes``
             where it takes them, under the federation's seed.
-        data: ``(x, y)`` as numpy or torch arrays, or a torch Dataset of such pairs. It stays on
-            this machine. A Dataset whose items are random is read anew in each epoch, under the participant's seed.
-            Inputs alone, or ``(x, None)``, are data without targets of their own, which some methods can use.
-        plan: how it trains; by default ``Plan()``.
+        data: ``(x, y)`` or ``(x, y, weight)``; ``(frame, "column")`` for a DataFrame and its column of labels; or a
+            torch Dataset of pairs. It stays on this machine. Inputs may be arrays, a dict or tuple of them, and for an
+            estimator DataFrames, sparse matrices and texts. A Dataset whose items are random is read anew in each
+            epoch, under the participant's seed. Inputs alone, or ``(x, None)``, are data without targets of their own,
+            which some methods can use.
+        plan: how it trains, a ``Plan`` or a dict of its settings; by default ``Plan()``.
         test: ``(x, y)`` to evaluate on; by default the test data of the federation.
         validation: a share of the data from 0 to below 1, or data, to choose settings by; by default 0, for none.
         task: what is learned: a ``Task`` such as ``Regression()``, its short form such as "regression", or a dict of
@@ -84,6 +87,8 @@ class Participant:
         metrics: what is measured on test data, by scikit-learn's names, or functions of (truth, answers); the first is
             the headline. By default the task's.
         weight: its credibility, a factor in votes and means; by default 1.
+        preprocess: a scikit-learn transformer between its data and its model. A copy is fitted on its training rows
+            alone, and applied to everything that its model reads. By default None.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
         head: the name of a network's layer that answers, or several, in the order in which they run; by default the
@@ -99,13 +104,14 @@ class Participant:
         model: Any,
         data: Any,
         *,
-        plan: Plan | None = None,
+        plan: Plan | Mapping[str, Any] | None = None,
         test: Any = None,
         validation: Any = 0.0,
         task: TaskSetting | None = None,
         labels: Iterable[Label] | None = None,
         metrics: Sequence[MetricSetting] | None = None,
         weight: float = 1.0,
+        preprocess: Any = None,
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
     ) -> None:
@@ -114,31 +120,41 @@ class Participant:
         if not 0 < weight < float("inf"):
             raise SettingsError(f"{name}: weight is {weight!r}; expected a finite number above 0.")
         self.name = name
-        self.plan = plan or Plan()
+        self.plan = as_plan(plan, name)
         self.weight = float(weight)
+        self.inputs = ModelInputs(name, preprocess)
+        given = read_labelled(data, name)
         open_task = as_task(task, name, labels, metrics)
-        x, y, reader = as_pair_and_reader(data, name)
-        y = open_task.targets_in(x, name) if y is None else y
-        self.task: Task = open_task.fitted(y, name)
-        brought = Samples({"x": x, "y": self._encoded(y, len(x), name)}, reader)
-        self.held: dict[str, Any] = {"state": {}, "codecs": None, "brought": brought}
+        self.task: Task = open_task.fitted(given.targets(open_task, name), name)
+        brought = given.encoded(self.task, name)
+        self.kinds = brought.kinds
+        """What one sample's inputs look like, as they were brought; ``data.kinds`` says what its model reads."""
+        as_data = not isinstance(validation, int | float)
+        self._held_back = 0.0 if as_data else float(validation)
+        self.held: dict[str, Any] = {
+            "state": {},
+            "codecs": None,
+            "brought": brought,
+            "brought validation": self._own(validation, f"{name} (validation)") if as_data else None,
+            "brought test": None if test is None else self._own(test, f"{name} (test)"),
+        }
         """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
         self.storage: DiskStorage | None = None
         """Where its ``HEAVY`` fields are while others run, if not in memory."""
-        as_data = not isinstance(validation, int | float)
-        self._held_back = None if as_data else float(validation)
-        self.held["validation"] = self._own(validation, f"{name} (validation)") if as_data else None
-        self.held["data"] = self._split(seed=0)
-        self.held["test"] = None if test is None else self._own(test, f"{name} (test)")
+        self.held |= self.as_brought(seed=0)
         self.named_stages = stages
         self.named_head = head
         self.specs: dict[str, ModelSpec] = {}
         """How the models beside its own are declared, by name."""
         self._brought_model = model
-        self.held["learner"] = None if _makes_models(model) else self._bring(model)
+        self.inputs.network = isinstance(model, nn.Module)
+        self.held["learner"] = None if makes_models(model) else self._bring(model)
+        if preprocess is None:
+            self._apply(self.inputs.for_model)
 
         # What the federation sets.
-        self.public: Samples | None = None
+        self._public: SharedData | None = None
+        self._seen: dict[tuple[int, bool], tuple[SharedData, Samples | None]] = {}
         self.working_bytes = 0
         """About how much memory its work takes."""
         self.seed = 0
@@ -163,7 +179,7 @@ class Participant:
     @property
     def builds_its_model(self) -> bool:
         """Whether its model is built anew in each federation."""
-        return _makes_models(self._brought_model)
+        return makes_models(self._brought_model)
 
     @property
     def built(self) -> bool:
@@ -209,6 +225,17 @@ class Participant:
             self.held["codecs"] = {}
         memory: State = self.held["codecs"]
         return memory
+
+    @property
+    def public(self) -> Samples | None:
+        """The public data as its model reads them, if there are any."""
+        return None if self._public is None else self._see(self._public)
+
+    def _see(self, shared: SharedData, known: bool = False) -> Samples | None:
+        """What all may see, as its model reads it, looked up once."""
+        if (id(shared), known) not in self._seen:
+            self._seen[id(shared), known] = shared, self.inputs.seen(shared, self.task, known=known)
+        return self._seen[id(shared), known][1]
 
     def thing(self, name: str) -> Any:
         """One of its ``HEAVY`` fields, from memory or from disk."""
@@ -285,8 +312,10 @@ class Participant:
         self.seed, self.round, self.held["state"] = seed, 0, {}
         self.held["codecs"] = None
         self.answering = own_model if method is None else method.predict
-        self.held["data"] = self._split(seed)
-        self.public = None if public is None else public.whole(self.task)
+        self.held |= self.as_brought(seed)
+        self._public, self._seen = public, {}
+        self.inputs.begin(self.data, self.task, seed)
+        self._apply(lambda samples, what: self.inputs.preprocessed(samples))
         self.held["learner"] = self._bring(self._prepared(method))
         learner = self.learner
         learner.check(self.data, self.task, self.plan, self.name)
@@ -298,12 +327,26 @@ class Participant:
         copied = COPIES * _bytes(tensors) - (COPIES - 1) * _bytes(frozen)
         self.working_bytes = copied + _bytes(self.data.columns.values())
 
+    def as_brought(self, seed: int) -> dict[str, Any]:
+        """Its training ("data"), validation and test data under a federation's seed, as they were brought."""
+        training, validation = divided(self.thing("brought"), self._held_back, seed, self.name)
+        given = self.thing("brought validation")
+        return {"data": training, "validation": given or validation, "test": self.thing("brought test")}
+
+    def _apply(self, change: Callable[[Samples, str], Samples]) -> None:
+        """Changes what it holds for its model to read."""
+        for part in ("data", "validation", "test"):
+            samples: Samples | None = self.thing(part)
+            self.held[part] = None if samples is None else change(samples, "" if part == "data" else part)
+
     def _prepared(self, method: Equipment | None) -> Any:
-        """Its model, built or as it was brought, as the method wants it."""
+        """Its model, built or as it was brought, as the method wants it; and its data as that model reads them."""
         model = self._brought_model
         if self.builds_its_model:
             with seeded(derive(self.seed, self.name, "initial weights")):
                 model = self._build()
+        self.inputs.network = isinstance(model, nn.Module)
+        self._apply(self.inputs.for_model)
         if method is None or not method.prepares:
             return model
         if not self.builds_its_model:
@@ -333,7 +376,7 @@ class Participant:
     def twin(self) -> Participant:
         """The same participant with a network of its own: what is tried out on it leaves this one as it is."""
         twin = copy.copy(self)
-        twin.held = dict(self.held)
+        twin.held, twin.inputs = dict(self.held), copy.copy(self.inputs)
         if isinstance(self._brought_model, nn.Module):
             twin._brought_model = copy.deepcopy(self._brought_model)
         return twin
@@ -341,8 +384,8 @@ class Participant:
     def holding(self, data: Samples, validation: Samples | None) -> Participant:
         """The same participant with a network of its own and other data to train on, and to choose settings by."""
         twin = self.twin()
-        twin._held_back = None
-        twin.held |= {"brought": data, "data": data, "validation": validation}
+        twin._held_back = 0.0
+        twin.held |= {"brought": data, "data": data, "brought validation": validation, "validation": validation}
         return twin
 
     def learner_for(self, model: str | None) -> Learner:
@@ -383,8 +426,14 @@ class Participant:
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
         declared = {name: self.learner_for(name).state() for name in self.specs}
-        more = {"models": declared, "codecs": self.thing("codecs")}
-        return {"learner": self.learner.state(), "state": self.state, **{k: part for k, part in more.items() if part}}
+        prepared = self.inputs.preprocessing
+        more = {
+            "models": declared,
+            "codecs": self.thing("codecs"),
+            "preprocess": None if prepared is None else prepared.state(),
+        }
+        kept = {name: part for name, part in more.items() if part is not None and len(part)}
+        return {"learner": self.learner.state(), "state": self.state, **kept}
 
     def restore(self, kept: State) -> None:
         """Restores what ``snapshot`` returned."""
@@ -392,10 +441,14 @@ class Participant:
         for name in self.specs:
             self.learner_for(name).restore(kept["models"][name])
         self.held["state"], self.held["codecs"] = kept["state"], kept.get("codecs")
+        if self.inputs.preprocessing is not None:
+            self.inputs.preprocessing.restore(kept["preprocess"])
 
     def check_keepable(self) -> None:
         """Raises ModelError unless a checkpoint can store its model."""
         self.learner.check_keepable(self.data, self.name)
+        if self.inputs.preprocessing is not None:
+            self.inputs.preprocessing.check_keepable(self.thing("brought"))
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the network's weights and buffers by name."""
@@ -411,11 +464,13 @@ class Participant:
 
     def own_test(self, published: SharedData | None) -> Samples | None:
         """Its own test data, or those of the federation's whose labels it knows."""
-        return self.test if self.test is not None or published is None else published.known(self.task)
+        if self.test is not None or published is None:
+            return self.test
+        return self._see(published, known=True)
 
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, a row for each input: probabilities over ``labels``, or values."""
-        inputs = Samples({"x": as_inputs(x, self.name)})
+        inputs = self.inputs.read(read_inputs(x, self.name))
         answers = AnsweringSession(self, self.answering, inputs).answer_alone(torch.device("cpu"))
         if answers is None:
             raise ModelError(f"{self.name} has nothing to answer with yet; run the federation first.")
@@ -427,30 +482,8 @@ class Participant:
         return self.task.said(torch.from_numpy(self.predict_proba(x)))
 
     def _own(self, data: Any, owner: str) -> Samples:
-        x, y = as_pair(data, owner)
-        y = self.task.targets_in(x, owner) if y is None else y
-        return Samples({"x": x, "y": self._encoded(y, len(x), owner)})
-
-    def _encoded(self, raw: Array | None, rows: int, owner: str) -> Tensor:
-        return self.task.unknown(rows) if raw is None else self.task.encode(raw, owner)
-
-    def _split(self, seed: int) -> Samples:
-        """The training data; which samples are held back for validation depends on seed and name alone."""
-        brought: Samples = self.thing("brought")
-        if self._held_back is None:
-            return brought
-        share, total = self._held_back, len(brought)
-        held = round(share * total) if 0 <= share < 1 else 0
-        if not 0 <= share < 1 or (share > 0 and held == 0) or held >= total:
-            raise SettingsError(
-                f"{self.name}: validation={share!r} of {total} samples; expected a share from 0 to below 1 that "
-                f"leaves samples on both sides, or data."
-            )
-        if held == 0:
-            return brought
-        order = torch.randperm(total, generator=generator(seed, self.name, "validation"))
-        self.held["validation"] = brought.take(order[:held])
-        return brought.take(order[held:])
+        given = read_labelled(data, owner)
+        return Given(given.inputs.inputs(), given.y).encoded(self.task, owner)
 
     def _bring(self, model: Any) -> Learner:
         if isinstance(model, nn.Module):
@@ -477,10 +510,3 @@ def _field(model: str) -> str:
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _makes_models(model: Any) -> bool:
-    """Whether it is a builder and not a model: it can be called, and is neither a module nor an estimator."""
-    if isinstance(model, str) or inspect.isclass(model):
-        return True
-    return callable(model) and not isinstance(model, nn.Module) and not hasattr(model, "fit")

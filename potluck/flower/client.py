@@ -194,8 +194,6 @@ class Client:
         me = self.participant
         admission = Admission()
         admission.admit(me, self._join)
-        if self._public is not None:
-            admission.check_inputs("the public data", self._public.inputs)
         admission.check_fit(method, self._public, alone=True)
         me.check_keepable()
         check_resumable([me], method, invitation.keep_optimizer)

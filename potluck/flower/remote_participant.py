@@ -68,8 +68,9 @@ class RemoteParticipant(Participant):
         self.storage = None
         self.working_bytes = 0
         data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))
-        self.held = {"data": data, "test": None, "learner": None, "state": {}, "codecs": None}
-        self.public = None
+        self.kinds = data.kinds
+        self.held = {"data": data, "validation": None, "test": None, "learner": None, "state": {}, "codecs": None}
+        self._public, self._seen = None, {}
         self.seed = 0
         self.round = 0
         self.answering = own_model

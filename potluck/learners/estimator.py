@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
+from potluck.core.classification import Classification
 from potluck.core.errors import ModelError
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
@@ -22,16 +23,23 @@ from potluck.learners import serialization
 
 
 class Estimator(Learner):
-    """Fits its estimator from scratch on rows of numbers and the participant's own targets, as its owner would."""
+    """Fits its estimator from scratch on the participant's own rows and targets, as its owner would.
+
+    One that wants labels 0…k−1, as XGBoost does, is fitted on the numbers of those labels that occur.
+    """
 
     def __init__(self, model: Any, task: Task) -> None:
         self.model = model
         self.task = task
         self._types: list[str] = []
+        self._occurring: list[int] = []
+        """Which labels were in the rows it was fitted on, as positions."""
+        self._numbered = False
+        """Whether it knows them as 0…k−1, and not by their names."""
 
     @property
     def takes_weights(self) -> bool:
-        return bool(has_fit_parameter(self.model, "sample_weight"))
+        return _weight_parameter(self.model) is not None
 
     def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
         """An estimator finds its classes when it is fitted: nothing can be wrong before."""
@@ -44,41 +52,94 @@ class Estimator(Learner):
         rows = torch.arange(len(samples))
         x = samples.x if samples.reader is None else samples.read(rows, derive(job.seed, "items", 0))
         weights: dict[str, Any] = {}
-        if "weight" in samples.columns and self.takes_weights:
-            weights = {"sample_weight": samples.columns["weight"].double().numpy()}
-        with _seeded(self.model, derive(job.seed, "estimator") % 2**32):
+        if "weight" in samples.columns and (name := _weight_parameter(self.model)):
+            weights = {name: samples.columns["weight"].double().numpy()}
+        with seeding(self.model, derive(job.seed, "estimator") % 2**32):
             try:
-                self.model.fit(_rows(x), self.task.decode(samples.y), **weights)
-            except ValueError as error:
+                self._fit(self.model, x, samples.y, **weights)
+            except Exception as error:  # whatever a stranger's code cannot do with these rows
                 raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
 
+    def _fit(self, model: Any, x: Any, y: Tensor, **weights: Any) -> None:
+        """Fits a model to targets as its owner knows them; or, where it refuses labels, to their numbers."""
+        rows = table_rows(x)
+        if not isinstance(self.task, Classification):
+            model.fit(rows, self.task.decode(y), **weights)
+            return
+        occurring, numbers = (found.numpy() for found in torch.unique(y, return_inverse=True))
+        self._occurring = occurring.tolist()
+        if not self._numbered:
+            named = self.task.decode(y)
+            try:
+                model.fit(rows, named, **weights)
+            except (ValueError, TypeError) as refused:
+                if np.array_equal(named, numbers):
+                    raise
+                try:
+                    model.fit(rows, numbers, **weights)
+                except Exception:
+                    raise refused from None  # the reason is another one
+                self._numbered = True
+            return
+        model.fit(rows, numbers, **weights)
+
     def state(self) -> dict[str, Any]:
-        return {"estimator": serialization.dump_estimator(self.model)}
+        kept = serialization.dump_estimator(self.model)
+        return {"estimator": kept, "occurring": self._occurring, "numbered": self._numbered}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model = serialization.load_estimator(state["estimator"], self.model, self._types)
+        self._occurring, self._numbered = list(state["occurring"]), state["numbered"]
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
-        few = samples.few_of_each()
-        self._types = serialization.try_out(self.model, _rows(few.x), self.task.decode(few.y), owner)
+        few, twin = samples.few_of_each(), Estimator(self.model, self.task)
+
+        def fit(model: Any) -> None:
+            twin._fit(model, few.x, few.y)
+
+        def answer(model: Any) -> Any:
+            return np.asarray(model.predict(table_rows(few.x))).tolist()
+
+        self._types = serialization.try_out(self.model, fit, answer, owner)
 
     def read(self, job: Job, device: torch.device) -> Any:
         return job.reading.of_estimator(job, lambda samples: self.answers(samples, job.owner))
 
     def answers(self, samples: Samples, owner: str = "an estimator") -> Tensor:
         """What the task makes of its predictions."""
-        return self.task.of_estimator(self.model, _rows(samples.x), owner)
+        rows = table_rows(samples.x)
+        if not self._numbered:
+            return self.task.of_estimator(self.model, rows, owner)
+        numbers = Classification(tuple(range(len(self._occurring))))
+        found = torch.zeros(len(samples), self.task.outputs)
+        found[:, self._occurring] = numbers.of_estimator(self.model, rows, owner)
+        return found
 
 
-def _rows(x: Tensor) -> np.ndarray[Any, Any]:
-    """Estimators read tables: everything about one sample in one row."""
-    rows: np.ndarray[Any, Any] = x.reshape(len(x), -1).numpy()
-    return rows
+def table_rows(x: Any) -> Any:
+    """Inputs as estimators read them: everything about one sample in one row; a table as it is."""
+    if isinstance(x, Tensor):
+        return x.reshape(len(x), -1).numpy()
+    if isinstance(x, Mapping | tuple):
+        what = sorted(x) if isinstance(x, Mapping) else len(x)
+        raise ModelError(
+            f"an estimator reads one table, and there are several inputs: {what}. Put them into one array or DataFrame."
+        )
+    return x
+
+
+def _weight_parameter(model: Any) -> str | None:
+    """Under which name an estimator's ``fit`` takes sample weights; of a pipeline, its last step's."""
+    if steps := getattr(model, "steps", None):
+        name, last = steps[-1]
+        inner = _weight_parameter(last)
+        return None if inner is None else f"{name}__{inner}"
+    return "sample_weight" if has_fit_parameter(model, "sample_weight") else None
 
 
 @contextmanager
-def _seeded(model: Any, seed: int) -> Iterator[None]:
+def seeding(model: Any, seed: int) -> Iterator[None]:
     """Gives an estimator without a fixed random_state one derived from the federation's seed, for one fit."""
     settings = model.get_params() if hasattr(model, "get_params") else {}
     free = [name for name, value in settings.items() if name.endswith("random_state") and value is None]

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from potluck.core.errors import ModelError
-
-Rows = np.ndarray[Any, Any]
 
 
 def dump_estimator(model: Any) -> Tensor:
@@ -51,20 +49,26 @@ def load_estimator(kept: Tensor, model: Any, types: list[str]) -> Any:
     return io.loads(data, trusted=types)
 
 
-def try_out(model: Any, x: Rows, y: Rows, owner: str) -> list[str]:
-    """Fits a copy on a few samples, keeps it, reads it back, and returns the types it consists of.
+def try_out(model: Any, fit: Callable[[Any], None], answer: Callable[[Any], Any], owner: str) -> list[str]:
+    """Fits a copy, keeps it, reads it back, and returns the types it consists of.
 
     Raises ModelError where that fails, so that nobody finds out at the end of a long run.
+
+    Args:
+        model: what is to be kept.
+        fit: fits a copy on a few samples.
+        answer: what a fitted copy answers to them, which must be the same when it is read back.
+        owner: whose it is.
     """
     kind = type(model).__name__
     try:
         trial = copy.deepcopy(model)
-        trial.fit(x, y)
+        fit(trial)
         kept = dump_estimator(trial)
         types = _types(kept, trial)
-        answered = np.asarray(trial.predict(x))
+        answered = answer(trial)
         back = load_estimator(kept, copy.deepcopy(model), types)  # one that was never fitted, as in a later process
-        same = np.array_equal(answered, np.asarray(back.predict(x)))
+        same = answered == answer(back)
     except Exception as error:  # any failure of a stranger's code means the same here
         raise ModelError(_advice(owner, kind, str(error))) from error
     if not same:

@@ -29,7 +29,7 @@ class CommonModel(Averaging):
         batchnorm: as in ``WeightSharing``, of the common model; by default "average".
     """
 
-    needs = Needs(torch_module=True, one_label_space=True)
+    needs = Needs(torch_module=True, one_input_shape=True, one_label_space=True)
     sends: ClassVar[Mapping[str, str]] = {
         **Averaging.sends,
         "weights": "every weight of the common model after training (without normalisation layers, if batchnorm is "

@@ -72,7 +72,7 @@ class FedAvg(Averaging):
             all of them the union as their label space.
     """
 
-    needs = Needs(torch_module=True, same_architecture=True, one_label_space=True)
+    needs = Needs(torch_module=True, same_architecture=True, one_input_shape=True, one_label_space=True)
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "whole"
     weighting: Literal["samples", "uniform"] = "samples"
@@ -80,7 +80,7 @@ class FedAvg(Averaging):
 
     def requires(self) -> Needs:
         if self.aggregation != "whole":
-            return replace(self.needs, same_architecture=False)
+            return replace(self.needs, same_architecture=False, one_input_shape=False)
         return replace(self.needs, own_norms=self.batchnorm == "local")
 
     def reported(self) -> tuple[str, ...]:

@@ -89,6 +89,13 @@ def build(model: str | Callable[..., Any], input_shape: Any, classes: int, **set
     return call(name, builder, settings, **{key: value for key, value in offered.items() if key in taken})
 
 
+def makes_models(model: Any) -> bool:
+    """Whether something is a builder and no model: it can be called, and is neither a module nor an estimator."""
+    if isinstance(model, str) or inspect.isclass(model):
+        return True
+    return callable(model) and not isinstance(model, nn.Module) and not hasattr(model, "fit")
+
+
 def describe() -> list[dict[str, Any]]:
     """The built-in models: name, family, number of parameters (None where drawn at random or fitted), what it is."""
     return [

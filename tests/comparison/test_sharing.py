@@ -51,7 +51,7 @@ def test_pooled_data_hold_no_validation_data():
 
 
 def test_inputs_of_several_shapes_are_not_pooled():
-    with pytest.raises(RequirementsError, match=r"a has \(3,\), b has \(2,\)"):
+    with pytest.raises(RequirementsError, match=r"a has shape \(3,\), b has shape \(2,\)"):
         pool([person("a", [0, 1]), person("b", [0, 1], width=2)], seed=0)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from potluck import Plan, Samples, SettingsError
+from potluck.core.plan import as_plan
 from potluck.learners.network import make_optimizer
 
 
@@ -224,3 +225,14 @@ def test_a_transform_that_no_seed_decides_is_refused():
     plan = Plan(transform=lambda x: x + torch.rand(x.shape, generator=own))
     with pytest.raises(SettingsError, match=r"gives other results for the same inputs.*`augment`"):
         plan.draws(INPUTS)
+
+
+def test_a_plan_may_be_given_as_its_settings():
+    plan = Plan(lr=0.1)
+    assert as_plan(plan, "p") is plan
+    assert as_plan({"lr": 0.1}, "p") == plan
+    assert as_plan(None, "p") == Plan()
+    with pytest.raises(SettingsError, match="a plan has no setting 'rate'"):
+        as_plan({"rate": 1}, "p")
+    with pytest.raises(SettingsError, match=r"clinic: plan is 0\.1; expected a Plan"):
+        as_plan(0.1, "clinic")

@@ -1,33 +1,17 @@
 from __future__ import annotations
 
-import random
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, TensorDataset
 
 from potluck import DataError, Samples
 from potluck.core.classification import Classification
 from potluck.core.labels import UNLABELLED
-from potluck.core.samples import InputSource, SharedData, as_inputs, as_pair, as_pair_and_reader
+from potluck.core.samples import InputSource, SharedData
+from tests.reading.datasets import shaken
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])
-
-
-class Rows(Dataset[Any]):
-    """A torch Dataset of pairs."""
-
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, index):
-        return self.x[index], self.y[index]
 
 
 def test_columns_must_have_one_length():
@@ -89,160 +73,7 @@ def test_joining_sets_fills_what_one_of_them_lacks():
     assert both.y.dtype == torch.int64
 
 
-@pytest.mark.parametrize(
-    "given",
-    [X, X.numpy(), X.tolist(), X.clone().requires_grad_(), X.T.contiguous().numpy().T, X.numpy()[::-1][::-1]],
-    ids=["torch", "numpy", "list", "with gradient", "transposed", "flipped twice"],
-)
-def test_inputs_may_be_a_tensor_an_array_or_a_list(given):
-    found = as_inputs(given, "p")
-    assert torch.equal(found, X.to(found.dtype))
-    assert not found.requires_grad
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float32", "float64", "bool"])
-def test_inputs_keep_their_dtype(dtype):
-    assert as_inputs(np.ones((2, 2), dtype=dtype), "p").numpy().dtype == dtype
-
-
-@pytest.mark.parametrize("given", [np.zeros((0, 2)), torch.zeros(0, 2), [], np.array(1.0), torch.tensor(1.0)])
-def test_no_inputs_are_an_error(given):
-    with pytest.raises(DataError, match="clinic: no samples"):
-        as_inputs(given, "clinic")
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("make", [torch.tensor, np.array])
-def test_inputs_that_are_not_finite_are_counted_in_the_error(bad, make):
-    with pytest.raises(DataError, match="clinic: 2 of 3 samples hold NaN or infinity"):
-        as_inputs(make([[1.0, bad], [0.0, 0.0], [bad, bad]]), "clinic")
-
-
-@pytest.mark.parametrize("given", [[["a"], ["b"]], np.array([{}, {}]), np.array(["2020-01-01"], dtype="datetime64[D]")])
-def test_inputs_that_are_no_numbers_are_an_error(given):
-    with pytest.raises(DataError, match=r"clinic: inputs of type .*; expected numbers"):
-        as_inputs(given, "clinic")
-
-
-def test_rows_of_unequal_length_are_an_error_in_plain_words():
-    with pytest.raises(DataError, match="clinic"):
-        as_inputs([[1.0, 2.0], [3.0]], "clinic")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        (X, Y),
-        [X, Y],
-        (X.numpy(), Y.numpy()),
-        (X.tolist(), Y.tolist()),
-        TensorDataset(X, Y),
-        Rows(X.numpy(), Y.tolist()),
-    ],
-    ids=["torch", "list", "numpy", "lists", "TensorDataset", "Dataset"],
-)
-def test_data_may_be_a_pair_or_a_dataset(data):
-    x, y = as_pair(data, "p")
-    assert torch.equal(x, X.to(x.dtype))
-    assert y.tolist() == [0, 1, 0]
-
-
-def test_labels_stay_in_the_words_they_came_in():
-    assert as_pair((X, ["cat", "dog", "cat"]), "p")[1].tolist() == ["cat", "dog", "cat"]
-
-
-def test_a_dataset_may_have_strings_as_labels():
-    assert as_pair(Rows(X, ["cat", "dog", "cat"]), "p")[1].tolist() == ["cat", "dog", "cat"]
-
-
-@pytest.mark.parametrize("data", [(X,), (X, Y, Y), None, "data", {"x": X, "y": Y}])
-def test_other_data_is_an_error_that_says_what_was_expected(data):
-    with pytest.raises(DataError, match=r"clinic: data is a .*; expected \(x, y\) or a torch Dataset"):
-        as_pair(data, "clinic")
-
-
-@pytest.mark.parametrize("y", [Y[:2], torch.tensor(1)], ids=["short", "scalar"])
-def test_there_must_be_one_label_for_each_input(y):
-    with pytest.raises(DataError, match=r"clinic: 3 inputs but labels of shape .*; expected one label for each"):
-        as_pair((X, y), "clinic")
-
-
-def test_inputs_alone_have_no_targets():
-    for data in (X, torch.as_tensor(X), (X, None)):
-        inputs, targets, reader = as_pair_and_reader(data, "clinic")
-        assert (len(inputs), targets, reader) == (3, None, None)
-
-
-def test_several_targets_for_a_sample_are_brought_as_they_are():
-    assert as_pair((X, [[0, 1], [1, 0], [1, 1]]), "clinic")[1].shape == (3, 2)
-    assert as_pair((X, [["a"], [], ["a", "b"]]), "clinic")[1].tolist() == [["a"], [], ["a", "b"]]
-
-
-def test_labels_that_are_not_finite_are_an_error():
-    with pytest.raises(DataError, match="clinic: labels hold NaN or infinity"):
-        as_pair((X, [0.0, 1.0, float("nan")]), "clinic")
-
-
-def test_an_empty_dataset_is_an_error():
-    with pytest.raises(DataError, match="clinic: the Dataset is empty"):
-        as_pair(Rows(X[:0], []), "clinic")
-
-
-class Shaken(Rows):
-    """A Dataset that augments: each reading of an item differs."""
-
-    def __getitem__(self, index):
-        x, y = super().__getitem__(index)
-        return x + torch.rand(x.shape), y
-
-
-class ByItself(Rows):
-    """A Dataset with random numbers of its own, which no seed reaches."""
-
-    def __init__(self, x, y):
-        super().__init__(x, y)
-        self.random = np.random.default_rng(0)
-
-    def __getitem__(self, index):
-        x, y = super().__getitem__(index)
-        return x + self.random.normal(), y
-
-
-def shaken():
-    x, _, reader = as_pair_and_reader(Shaken(X, Y), "p")
-    return Samples({"x": x, "y": Y}, reader)
-
-
 ALL = torch.arange(3)
-
-
-def test_a_dataset_of_random_items_can_be_read_anew():
-    samples = shaken()
-    assert torch.equal(samples.x, shaken().x), "the first reading has a seed, too"
-    assert torch.equal(samples.read(ALL, 1), samples.read(ALL, 1))
-    for other in (samples.x, samples.read(ALL, 2)):
-        assert not torch.equal(samples.read(ALL, 1), other)
-    assert (samples.read(ALL, 1) - X).abs().max() < 1
-    assert samples.read(ALL, 1).dtype == samples.x.dtype
-
-
-@pytest.mark.parametrize("data", [TensorDataset(X, Y), Rows(X, Y), (X, Y)])
-def test_what_is_the_same_each_time_is_read_once(data):
-    x, _, reader = as_pair_and_reader(data, "p")
-    assert reader is None
-    assert torch.equal(Samples({"x": x}).read(torch.tensor([2, 0]), 1), X[[2, 0]])
-
-
-def test_a_dataset_that_no_seed_decides_is_refused():
-    with pytest.raises(DataError, match=r"clinic: reading item 0 of the ByItself twice .* torch\.rand"):
-        as_pair(ByItself(X, Y), "clinic")
-
-
-def test_reading_a_dataset_leaves_the_global_generators_alone():
-    states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
-    shaken().read(ALL, 1)
-    assert torch.equal(torch.get_rng_state(), states[0])
-    assert (np.random.get_state()[1].tolist(), random.getstate()) == states[1:]
 
 
 def whole_part(found):

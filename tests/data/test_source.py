@@ -40,8 +40,6 @@ def test_lists_and_bytes_of_labels_become_arrays_of_one_kind():
         ({"y_test": [0, 1]}, "'y_test': 2"),
         ({"x": X[:0], "y": Y[:0]}, "no samples"),
         ({"x_test": X[:0], "y_test": Y[:0]}, "no samples"),
-        ({"x": np.where(X == 3, np.nan, X)}, "mine: x: 1 of 6 samples hold NaN"),
-        ({"x_test": np.where(X == 3, np.inf, X)[:3]}, "mine: x_test: 1 of 3"),
         ({"x": [["red"]] * 6}, "expected numbers"),
         ({"y": [0.5] * 6}, "mine: y holds float64"),
         ({"x": X[:, 0]}, r"shape \(6,\); expected \(rows, features"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.tree import DecisionTreeClassifier
+from torch import nn
 
 from potluck import DataError, Federation, Participant, RequirementsError
 from potluck.core.errors import SettingsError
@@ -29,31 +30,45 @@ def as_bytes(x):
     return (np.clip(x, 0, 1) * 255).astype("uint8")
 
 
-@pytest.mark.parametrize("odd", ["data", "test", "public", "published test"])
-def test_inputs_of_one_kind_wherever_they_come_from(odd):
+def tree(name, x, y, **settings):
+    return Participant(name, DecisionTreeClassifier(), (x, y), **settings)
+
+
+@pytest.mark.parametrize("odd", ["validation", "test", "published test"])
+def test_what_a_model_is_tried_on_looks_like_what_it_was_trained_on(odd):
     x, y = made_data(20, 0)
-    wide = np.repeat(x, 2, axis=2)
-    settings = {"test": (wide if odd == "test" else x, y)}
-    people = [
-        Participant("a", DecisionTreeClassifier(), (x, y)),
-        Participant("b", DecisionTreeClassifier(), (wide if odd == "data" else x, y), **settings),
-    ]
-    owners = {"data": "b", "test": "the test data of b", "public": "the public data"}
-    shared = {"public": wide if odd == "public" else x, "test": (wide if odd == "published test" else x, y)}
-    owner = owners.get(odd, "the test data of a")
-    expected = rf"^{owner} has inputs of shape \(1, 12, 6\), a of shape \(1, 6, 6\); expected the same for all\."
+    wide = np.repeat(x, 2, axis=2), y
+    settings = {} if odd == "published test" else {odd: wide}
+    what = odd.removeprefix("published ")
+    expected = rf"^The {what} data of b has inputs of shape \(1, 12, 6\), its training data of shape \(1, 6, 6\);"
     with pytest.raises(DataError, match=expected):
-        Federation(people, Local(), **shared)
+        Federation([tree("b", x, y, **settings)], Local(), test=wide if odd == "published test" else None)
 
 
-def test_bytes_are_another_kind_of_inputs():
+def test_inputs_may_differ_where_the_method_needs_no_one_kind():
     x, y = made_data(20, 0)
+    people = [tree("a", x, y), tree("b", x[:, :, :3], y), tree("c", as_bytes(x), y)]
+    assert len(Federation(people, Local()).run(1).rows()) == 3
+    expected = r"public data has inputs of shape \(1, 6, 6\), b of shape \(1, 3, 6\); they are unlike at b, c\. Convert"
+    with pytest.raises(RequirementsError, match=expected):
+        Federation(people, CoFED(), public=x)
+    assert len(Federation(people, Local(), public=x[:, :, 1:]).participants) == 3, "which nobody reads"
+
+
+def test_averaged_models_read_inputs_of_one_kind():
+    x, y = made_data(20, 0)
+
+    def network():
+        return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4, 3)).double()
+
     people = [
-        Participant("a", DecisionTreeClassifier(), (as_bytes(x), y)),
-        Participant("b", DecisionTreeClassifier(), (x, y)),
+        Participant("a", network(), (x, y), plan=PLAN),
+        Participant("b", network(), (x[:, :, :3], y), plan=PLAN),
+        Participant("c", network(), (as_bytes(x), y), plan=PLAN),
     ]
-    with pytest.raises(DataError, match=r"^b has inputs of shape \(1, 6, 6\), a of shape \(1, 6, 6\) in bytes;"):
-        Federation(people, Local())
+    assert len(Federation(people, FedAvg(aggregation="layerwise")).participants) == 3
+    with pytest.raises(RequirementsError, match=r"a has inputs of shape \(1, 6, 6\), b of .*; they are unlike at b, c"):
+        Federation(people, FedAvg())
 
 
 def test_types_of_numbers_may_differ():
@@ -84,8 +99,8 @@ def test_equal_architectures_are_inspected_once(monkeypatch):
 def test_whoever_does_not_fit_is_named_among_those_who_do():
     people = [*participants([mlp(0), cnn(1)]), flat(10, 5)]
     x = made_data(20, 0)[0]
-    with pytest.raises(DataError, match="flat5 has inputs of shape"):
-        Federation(people, Local())
+    with pytest.raises(RequirementsError, match="no torch modules: flat5"):
+        Federation(people, FedAvg())
     with pytest.raises(RequirementsError, match=r"FedAvg does not fit this federation:\n- .* differ from p0's: p1; p1"):
         Federation(participants([mlp(0), cnn(1), mlp(2)]), FedAvg(), public=x)
 

@@ -76,7 +76,7 @@ def test_the_seed_decides():
 
 def test_own_test_data_come_before_the_published():
     table = nets(2)
-    table[0].held["test"] = table[0]._own(made_data(7, 3), "p0")
+    table[0].held["brought test"] = table[0]._own(made_data(7, 3), "p0")
     accuracy = Federation(table, Local(), test=TEST).run(1).rows()[0]["accuracy"]
     assert (accuracy * 7) == pytest.approx(round(accuracy * 7))
 
@@ -304,12 +304,12 @@ def test_nan_in_data():
 
 def test_inputs_of_different_shapes():
     tree = Participant("tree", DecisionTreeClassifier(), (np.zeros((4, 5)), [0, 1, 0, 1]))
-    with pytest.raises(DataError, match=r"tree has inputs of shape \(5,\), p0 of shape \(1, 6, 6\)"):
-        Federation([*nets(1), tree], Local())
+    with pytest.raises(RequirementsError, match=r"the public data has inputs of shape \(5,\), p0 of shape \(1, 6, 6\)"):
+        Federation([*nets(1), tree], CoFED(), public=np.zeros((4, 5)))
 
 
 def test_public_data_of_another_shape():
-    with pytest.raises(DataError, match=r"the public data has inputs of shape \(7,\)"):
+    with pytest.raises(RequirementsError, match=r"the public data has inputs of shape \(7,\)"):
         Federation(nets(2), CoFED(), public=np.zeros((5, 7)))
 
 

@@ -133,7 +133,7 @@ def one_changed(pair, row=0):
 
 def own_test():
     people = participants([mlp(i) for i in range(2)])
-    people[1].held["test"] = people[1].data
+    people[1].held["brought test"] = people[1].data
     return people
 
 

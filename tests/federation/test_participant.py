@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifier
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -398,3 +399,14 @@ def test_the_last_layers():
         person.last_layers(3)
     (named,) = participants([cnn(0)], head=("1", "4"))
     assert [named.last_layers(count) for count in range(3)] == [(), ("1", "4"), ("0", "1", "4")]
+
+
+def test_what_all_may_see_is_preprocessed_once():
+    own, shared = clinic(preprocess=StandardScaler()), SharedData(X, np.array(Y))
+    own.join(0, shared)
+    assert own.own_test(shared) is own.own_test(shared)
+    assert own.public is own.public
+    assert torch.equal(own.public.x, own.data.x)
+    before = own.public
+    own.join(1, shared)
+    assert own.public is not before

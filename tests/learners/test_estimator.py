@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from xgboost import XGBClassifier
 
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
 from potluck.core.classification import Classification
@@ -18,6 +24,7 @@ from potluck.core.objectives import cross_entropy, hard_and_soft
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
 from potluck.learners.estimator import Estimator
+from potluck.reading.given import read_inputs
 
 CPU = torch.device("cpu")
 LABELS = ("ant", "bee", "cat")
@@ -147,13 +154,14 @@ OVERLAP = Samples(
 )
 
 
-def test_weights_count_where_the_estimator_takes_them():
-    learner, fitted = fit(DecisionTreeClassifier(), OVERLAP)
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(), make_pipeline(StandardScaler(), DecisionTreeClassifier())])
+def test_weights_count_where_the_estimator_or_its_last_step_takes_them(model):
+    learner, fitted = fit(model, OVERLAP)
     assert fitted.weighted
     torch.testing.assert_close(predict(learner, torch.zeros(1, 1)), torch.tensor([[0.25, 0.75, 0.0]]))
 
 
-@pytest.mark.parametrize("model", [KNeighborsClassifier(4), make_pipeline(GaussianNB()), Recorder()])
+@pytest.mark.parametrize("model", [KNeighborsClassifier(4), make_pipeline(KNeighborsClassifier(4)), Recorder()])
 def test_weights_that_cannot_count_are_noted(model):
     assert not fit(model, OVERLAP)[1].weighted
 
@@ -221,3 +229,65 @@ def test_samples_without_a_label_are_not_taken_for_labelled_ones():
     except PotluckError:
         return
     assert "cat" not in learner.model.y
+
+
+FRAME = pd.DataFrame({"age": [1.0, 2.0, np.nan, 9.0, 8.0, 7.0] * 5, "town": pd.Categorical(["a", "b"] * 15)})
+
+
+def frame(y):
+    return read_inputs(FRAME, "clinic").with_targets(y=torch.tensor(y))
+
+
+BOOSTED = [
+    partial(XGBClassifier, n_estimators=3, enable_categorical=True),
+    partial(LGBMClassifier, n_estimators=3, min_child_samples=1, verbose=-1),
+    partial(HistGradientBoostingClassifier, max_iter=3, min_samples_leaf=1, categorical_features="from_dtype"),
+]
+
+
+@pytest.mark.parametrize("make", BOOSTED)
+def test_a_frame_reaches_an_estimator_with_categories_and_gaps(make):
+    samples = frame([0, 0, 0, 2, 2, 2] * 5)  # of "bee" there is none
+    learner, _ = fit(make(), samples)
+    found = learner.answers(samples)
+    assert found.shape == (30, 3)
+    assert found.argmax(dim=1).tolist() == samples.y.tolist()
+    assert found[:, 1].tolist() == [0.0] * 30
+    again = Estimator(make(), Classification(LABELS))
+    learner.check_keepable(samples, "clinic")
+    again.check_keepable(samples, "clinic")
+    again.restore(learner.state())
+    assert torch.equal(again.answers(samples), found)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
+@pytest.mark.parametrize("y", [[0, 2, 0, 2], [1, 2, 1, 2], [0, 1, 2, 1], [1, 1, 1, 1]])
+def test_one_that_wants_labels_from_0_up_gets_them(wrap, y):
+    samples = Samples({"x": torch.tensor(y, dtype=torch.float32)[:, None], "y": torch.tensor(y)})
+    learner, _ = fit(wrap(XGBClassifier(n_estimators=20, min_child_weight=0)), samples)
+    found = predict(learner, samples.x)
+    assert found.argmax(dim=1).tolist() == y
+    assert set(found.sum(dim=0).nonzero().flatten().tolist()) == set(y)
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(4))
+
+
+def test_the_first_reason_is_told_where_numbers_do_not_help():
+    with pytest.raises(ModelError, match=r"clinic: LogisticRegression could not be fitted: .*NaN"):
+        fit(LogisticRegression(), Samples({"x": torch.full((4, 1), torch.nan), "y": torch.tensor([0, 2, 0, 2])}))
+
+
+def test_sparse_rows_and_texts_reach_an_estimator():
+    texts = read_inputs(["good day", "bad night", "good night", "bad day"], "clinic")
+    words = CountVectorizer().fit_transform(["good day", "bad night", "good night", "bad day"])
+    y = torch.tensor([0, 1, 0, 1])
+    for model, inputs in (
+        (make_pipeline(CountVectorizer(), MultinomialNB()), texts),
+        (MultinomialNB(), read_inputs(words, "p")),
+    ):
+        learner, _ = fit(model, inputs.with_targets(y=y))
+        assert learner.answers(inputs).argmax(dim=1).tolist() == y.tolist()
+
+
+def test_several_inputs_are_no_table():
+    with pytest.raises(ModelError, match=r"an estimator reads one table, .* \['ids', 'mask'\]\. Put them into one"):
+        fit(GaussianNB(), Samples.of({"ids": torch.ones(2, 1), "mask": torch.ones(2, 1)}, y=torch.tensor([0, 1])))

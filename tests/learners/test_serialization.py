@@ -18,6 +18,14 @@ X = np.random.default_rng(0).normal(size=(30, 4))
 Y = (X[:, 0] > 0).astype(int)
 
 
+def fit(model):
+    model.fit(X, Y)
+
+
+def answers(model):
+    return model.predict(X).tolist()
+
+
 class Majority:
     """Keeps itself in a file of its own."""
 
@@ -39,7 +47,7 @@ class Majority:
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(random_state=0), RandomForestClassifier(3, random_state=0)])
 def test_what_was_fitted_answers_the_same_when_read_back(model):
-    types = try_out(model, X, Y, "clinic")
+    types = try_out(model, fit, answers, "clinic")
     assert not hasattr(model, "classes_"), "it is tried out on a copy"
     model.fit(X, Y)
     kept = dump_estimator(model)
@@ -51,7 +59,7 @@ def test_what_was_fitted_answers_the_same_when_read_back(model):
 
 def test_an_estimator_that_keeps_itself_is_asked_to():
     fitted, fresh = Majority().fit(X, np.ones(30, dtype=int)), Majority()
-    assert try_out(fitted, X, Y, "clinic") == []
+    assert try_out(fitted, fit, answers, "clinic") == []
     assert dump_estimator(fitted).numpy().tobytes() == b'{"said": 1}'
     assert load_estimator(dump_estimator(fitted), fresh, []) is fresh
     assert fresh.said == 1
@@ -85,4 +93,4 @@ def test_what_cannot_be_kept_is_known_before_the_run(model, why):
     with pytest.raises(
         ModelError, match=rf"clinic: {type(model).__name__} cannot be kept in a run folder: {why}\. Give it"
     ):
-        try_out(model, X, Y, "clinic")
+        try_out(model, fit, answers, "clinic")

@@ -7,7 +7,7 @@ from torch.func import functional_call, grad, vmap
 
 import potluck
 from potluck.core.errors import SettingsError
-from potluck.models import CLASSES, INPUT_SHAPE, MODELS, build, describe
+from potluck.models import CLASSES, INPUT_SHAPE, MODELS, build, describe, makes_models
 from potluck.models.densenet import DEPTHS as DENSENETS
 from potluck.models.resnet import DEPTHS as RESNETS
 from potluck.models.resnet import Bottleneck
@@ -113,3 +113,8 @@ def test_engines_can_stack_them_in_training_mode(name):
             torch.testing.assert_close(gradients[path][index], parameter.grad, rtol=1e-6, atol=1e-8)
         for path, buffer in module.named_buffers():
             torch.testing.assert_close(written[path][index], buffer)
+
+
+def test_what_makes_models_and_what_is_one():
+    assert all(makes_models(builder) for builder in ("cnn", torch.nn.Linear, lambda: None))
+    assert not any(makes_models(model) for model in (torch.nn.Linear(1, 1), DecisionTreeClassifier(), 3))

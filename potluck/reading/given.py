@@ -1,0 +1,119 @@
+"""What a user gives as data, read: inputs as samples, raw targets, perhaps a weight for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from potluck.core.errors import DataError, nearest
+from potluck.core.samples import Samples
+from potluck.core.tasks import Task
+from potluck.reading.arrays import as_inputs, as_targets, as_weights
+from potluck.reading.datasets import as_items, is_dataset
+from potluck.reading.tables import as_table, is_frame, is_series
+
+WAYS = (
+    "(x, y) or (x, y, weight) of arrays, (frame, 'column') for a DataFrame and its column of labels, or a torch "
+    "Dataset of such pairs"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Data as they were given.
+
+    Args:
+        inputs: the inputs, and where there are any, sample weights.
+        y: the raw targets; None where there are none of their own.
+    """
+
+    inputs: Samples
+    y: np.ndarray[Any, Any] | None
+
+    def targets(self, task: Task, owner: str) -> np.ndarray[Any, Any] | None:
+        """The raw targets: their own, or those that the task finds in the inputs."""
+        return task.targets_in(self.inputs.x, owner) if self.y is None else self.y
+
+    def encoded(self, task: Task, owner: str) -> Samples:
+        """The inputs with their targets as the task encodes them; unknown ones where there are none."""
+        raw = self.targets(task, owner)
+        y = task.unknown(len(self.inputs)) if raw is None else task.encode(raw, owner)
+        return self.inputs.with_targets(y=y)
+
+
+def read_labelled(data: Any, owner: str) -> Given:
+    """Inputs and targets, in any form that ``WAYS`` names; inputs alone, as an array or ``(x, None)``."""
+    if is_dataset(data):
+        items = as_items(data, owner)
+        inputs, weight = items.inputs, None
+        y: Any = items.y
+    elif isinstance(data, tuple | list) and len(data) in (2, 3):
+        x, y, weight = (*data, None) if len(data) == 2 else data
+        x, y = _taken(x, y, owner)
+        x, weight = _taken(x, weight, owner)
+        inputs = read_inputs(x, owner)
+    elif isinstance(data, np.ndarray | Tensor):
+        inputs, y, weight = read_inputs(data, owner), None, None
+    else:
+        raise DataError(f"{owner}: {_not_a_pair(data)}; expected {WAYS}.")
+    if weight is not None:
+        inputs = inputs.with_targets(weight=as_weights(weight, len(inputs), owner))
+    return Given(inputs, None if y is None else as_targets(y, len(inputs), owner))
+
+
+def read_inputs(x: Any, owner: str) -> Samples:
+    """Inputs alone."""
+    if isinstance(x, Samples):
+        return x.inputs()
+    table = as_table(x.to_numpy() if is_series(x) else x, owner)
+    if table is not None:
+        return Samples({}, source=table)
+    if isinstance(x, Mapping | tuple):
+        return _several(x, owner)
+    return Samples({"x": as_inputs(x, owner)})
+
+
+def _several(x: Mapping[Any, Any] | tuple[Any, ...], owner: str) -> Samples:
+    """Several inputs, each by its name or in its place."""
+    if not x:
+        raise DataError(f"{owner}: no inputs; expected at least one.")
+    if isinstance(x, Mapping):
+        if strange := [name for name in x if not isinstance(name, str) or not name.isidentifier()]:
+            raise DataError(f"{owner}: an input is named {strange[0]!r}; expected the name of a keyword argument.")
+        return Samples.of({name: as_inputs(part, f"{owner}, input {name!r}") for name, part in x.items()})
+    return Samples.of(tuple(as_inputs(part, f"{owner}, input {place}") for place, part in enumerate(x)))
+
+
+def _taken(x: Any, name: Any, owner: str) -> tuple[Any, Any]:
+    """Inputs without a column that was named, and that column; what is no name stays as it is."""
+    if not isinstance(name, str):
+        return x, name
+    if is_frame(x) or isinstance(x, Mapping):
+        columns = list(x.keys() if isinstance(x, Mapping) else x.columns)
+        if name not in columns:
+            raise DataError(f"{owner}: there is no column {name!r}.{nearest(name, map(str, columns))}")
+        if isinstance(x, Mapping):
+            return {column: part for column, part in x.items() if column != name}, x[name]
+        return x[[column for column in columns if column != name]], x[name].to_numpy()
+    raise DataError(f"{owner}: {name!r} names a column, but the inputs are {_what(x)}; expected a DataFrame.")
+
+
+def _not_a_pair(data: Any) -> str:
+    if is_frame(data):
+        return "data is a DataFrame, and it does not say which of its columns holds the labels"
+    return f"data is {_what(data)}"
+
+
+def _what(thing: Any) -> str:
+    if isinstance(thing, tuple | list):
+        return f"a {type(thing).__name__} of {len(thing)}"
+    return f"an array of shape {tuple(thing.shape)}" if isinstance(thing, np.ndarray | Tensor) else _kind(thing)
+
+
+def _kind(thing: Any) -> str:
+    name = type(thing).__name__
+    return f"an {name}" if name[:1] in "AEIOUaeiou" else f"a {name}"
