@@ -44,7 +44,7 @@ class FML(potluck.Method):
         reply = yield Exchange("common", Payload(me.models["common"].weights()))
         me.models["common"].load(reply.tensors)
         told = yield Predict(me.data, model="common", logits=True)
-        return {"seen": told.abs().sum().item()}
+        return {"seen": round(told.abs().sum().item(), 9)}
 
     @exchange(lambda self, server, sender: Schema(None))
     def common(self, server, answers):
