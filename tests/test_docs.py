@@ -168,7 +168,7 @@ FEDERATIONS: dict[str, tuple[dict[str, Any], Any, potluck.Plan, dict[str, Any]]]
     "Opinions": ({}, by_depth, MOMENTUM, {}),
     "Near": ({}, by_depth, MOMENTUM, {}),
     "Smooth": ({}, by_depth, MOMENTUM, {}),
-    "Clipped": ({}, by_depth, MOMENTUM, {}),
+    "Private": ({}, by_depth, MOMENTUM, {}),
     "HeadOnly": ({}, by_depth, MOMENTUM, {}),
     "Noisy": ({}, by_depth, MOMENTUM, {}),
     "AsBefore": ({}, by_depth, MOMENTUM, {}),

@@ -141,6 +141,8 @@ class Fit(Work):
             optimizer gets; by default they are added up.
         per_sample: whether ``combine_gradients`` gets the gradients of each sample, along a first dimension, as a
             differentially private training needs them; by default False.
+        gradient_noise: whether ``combine_gradients`` finds standard normal numbers of each trainable parameter's shape,
+            drawn anew at each step, as ``context["gradient_noise"]``; by default False.
         mask: parameter name → where it may change (boolean, of its shape or one that broadcasts to it); by default
             everywhere.
         noise: name → shape; standard normal numbers of that shape for each sample, drawn anew at each step, which the
@@ -170,10 +172,13 @@ class Fit(Work):
     only: Iterable[str] | None = None
     groups: Sequence[Group] = ()
     per_sample: bool = False
+    gradient_noise: bool = False
 
     def __post_init__(self) -> None:
         if self.per_sample and self.combine_gradients is None:
             raise SettingsError("per_sample=True needs combine_gradients, which makes one gradient of the samples'.")
+        if self.gradient_noise and self.combine_gradients is None:
+            raise SettingsError("gradient_noise=True needs combine_gradients, which adds it to the gradients.")
 
     def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
         if TASK not in self.context:
@@ -224,6 +229,7 @@ class Fit(Work):
             self.updates,
             self.combine_gradients,
             self.per_sample,
+            self.gradient_noise,
             self.freeze_norm_stats,
             _steps(job.plan),
             job.plan.batch_size if job.plan.accumulate > 1 else None,

@@ -16,7 +16,7 @@ from potluck.core.model_view import view_of
 from potluck.core.objectives import Context, Gradients
 from potluck.core.plan import Plan
 from potluck.core.requests import Fit
-from potluck.learners.schedule import cuts
+from potluck.learners.schedule import GRADIENT_NOISE, cuts
 
 Found = tuple[Gradients, Tensor]
 """An objective's gradients and its loss."""
@@ -26,6 +26,13 @@ GradientsOf = Callable[[Any, Any, Mapping[str, Tensor], Batch, Context], Found]
 
 LossOf = Callable[[Gradients, Batch], Tensor]
 """The loss for a batch, as a function of the parameters whose gradients are sought."""
+
+
+def noise_apart(batch: Batch) -> tuple[Batch, Gradients]:
+    """A batch without the numbers that were drawn for each parameter, and these."""
+    drawn = {name: column for name, column in batch.items() if name.startswith(GRADIENT_NOISE)}
+    rest = {name: column for name, column in batch.items() if name not in drawn}
+    return rest, {name.removeprefix(GRADIENT_NOISE): column for name, column in drawn.items()}
 
 
 def gradients_in_pieces(gradients_of: Callable[[Batch], Found], batch: Batch, work: Fit, plan: Plan) -> Found:

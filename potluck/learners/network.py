@@ -24,7 +24,7 @@ from potluck.core.requests import Fitted, Job, OptimizerState
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.core.tasks import Task
-from potluck.learners.gradients import as_asked
+from potluck.learners.gradients import as_asked, noise_apart
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
 from potluck.learners.traits import Traits, probed
 
@@ -184,6 +184,10 @@ class Network(Learner):
                 batch = nested({name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()})
                 if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
+                told = context
+                if work.gradient_noise:
+                    batch, drawn = noise_apart(batch)
+                    told = {**context, "gradient_noise": drawn}
                 losses.append([])
                 epochs.append(step.epoch)
                 for objectives, sought in updates:
@@ -193,7 +197,7 @@ class Network(Learner):
                         gradients.append(found)
                         losses[-1].append(loss)
                     combine = work.combine_gradients
-                    combined = combine(gradients, context) if combine else add_up(gradients)
+                    combined = combine(gradients, told) if combine else add_up(gradients)
                     optimizers.step(combined, mask, step.rates)
         if job.keep_optimizer:
             self.remember(job, optimizers.memory())

@@ -19,6 +19,9 @@ from potluck.core.plan import Plan
 from potluck.core.randomness import all_seeded, derive, generator
 from potluck.core.requests import Job
 
+GRADIENT_NOISE = "gradient noise of "
+"""What goes before a parameter's name where a batch holds the numbers drawn for it."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -69,6 +72,10 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype) -> dict[str, Tensor]:
     for name, shape in job.fit.noise.items():
         noise = generator(job.seed, "draw", name, step.number)
         batch[name] = torch.randn(len(rows), *shape, generator=noise, dtype=dtype)
+    if job.fit.gradient_noise:
+        for name, shape in {n: p.shape for n, p in job.learner.model.named_parameters() if p.requires_grad}.items():
+            noise = generator(job.seed, "gradient noise", name, step.number)
+            batch[f"{GRADIENT_NOISE}{name}"] = torch.randn(shape, generator=noise, dtype=dtype)
     return batch
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from potluck.core.errors import ModelError, SettingsError
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
+from potluck.core.randomness import generator
 from potluck.core.requests import Fit, Job
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
@@ -119,6 +120,37 @@ def test_a_layer_that_looks_at_the_whole_batch_is_an_error_unless_its_statistics
 def test_each_samples_gradients_need_something_that_makes_one_of_them():
     with pytest.raises(SettingsError, match="per_sample=True needs combine_gradients"):
         Fit(per_sample=True)
+
+
+def noisy_mean(gradients, context):
+    """Differentially private training (Abadi et al., 2016, Algorithm 1): clipped, summed, noise added, averaged."""
+    own, noise = private(gradients, context), context["gradient_noise"]
+    count = len(next(iter(gradients[0].values())))
+    return {name: mean + context["sigma"] * context["norm"] * noise[name] / count for name, mean in own.items()}
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_noise_for_gradients_is_drawn_anew_at_each_step_and_equal_on_both_engines(accumulate):
+    work = replace(PRIVATE, combine_gradients=noisy_mean, gradient_noise=True, context={"norm": 0.5, "sigma": 2.0})
+    plan = PLAN.replace(accumulate=accumulate)
+    alone, stacked, quiet = private_jobs(work, plan=plan), private_jobs(work, plan=plan), private_jobs(PRIVATE)
+    Serial(CPU).answer(alone)
+    Batched(CPU).answer(stacked)
+    for one, other in zip(alone, stacked, strict=True):
+        torch.testing.assert_close(other.learner.weights(), one.learner.weights(), rtol=1e-9, atol=1e-9)
+    if accumulate == 2:
+        return
+    job = replace(quiet[2], plan=PLAN.replace(batch_size=13))
+    loud = replace(job, work=work, learner=Network(smooth(2)))
+    Serial(CPU).answer([job, loud])
+    for name, entry in loud.learner.weights().items():
+        drawn = torch.randn(entry.shape, generator=generator(2, "gradient noise", name, 0), dtype=entry.dtype)
+        torch.testing.assert_close(entry, job.learner.weights()[name] - 0.1 * 2.0 * 0.5 * drawn / 13)
+
+
+def test_noise_for_gradients_needs_something_that_adds_it():
+    with pytest.raises(SettingsError, match="gradient_noise=True needs combine_gradients"):
+        Fit(gradient_noise=True)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

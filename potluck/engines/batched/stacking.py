@@ -134,7 +134,7 @@ def draws_batches(job: Job) -> bool:
     """Whether a training's batches are each participant's own: numbers are drawn for them, or they are read anew."""
     augments = job.plan.augment is not None or job.plan.draws(job.samples)
     read = job.samples.reader is not None or job.samples.source is not None
-    return augments or bool(job.fit.noise) or read
+    return augments or bool(job.fit.noise) or job.fit.gradient_noise or read
 
 
 def made_by_turn(job: Job, device: torch.device) -> bool:

@@ -42,7 +42,7 @@ from potluck.engines.batched.stacking import (
     networks,
     on_host,
 )
-from potluck.learners.gradients import check_each_sample, gradients_in_pieces, of_each_sample
+from potluck.learners.gradients import check_each_sample, gradients_in_pieces, noise_apart, of_each_sample
 from potluck.learners.network import add_up, set_mode
 from potluck.learners.schedule import JointStep, Shape, Step, batch_schedule, epoch_means, in_lockstep
 
@@ -295,7 +295,10 @@ class Training:
         Where linear layers' gradients stay in factors, there is a zero for each of their calls. Its gradient and the
         layer's input are returned in the place of the weights' gradients.
         """
-        known = self.context.rebuild(context)
+        known = told = self.context.rebuild(context)
+        if self.work.gradient_noise:
+            batch, drawn = noise_apart(batch)
+            told = {**known, "gradient_noise": drawn}
         if not self.data.transformed:
             batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
         in_factors = {call.weight for call in self._calls or ()}
@@ -314,7 +317,7 @@ class Training:
                 gradient, loss = gradients_in_pieces(one, batch, self.work, self.plan)
             gradients.append(gradient)
             losses.append(loss)
-        combined = self.work.combine_gradients(gradients, known) if self.work.combine_gradients else add_up(gradients)
+        combined = self.work.combine_gradients(gradients, told) if self.work.combine_gradients else add_up(gradients)
         return combined, buffers, torch.stack(losses), outer, inner
 
     def _of_batch(
