@@ -259,7 +259,8 @@ class SharedData:
     def whole(self, task: Task) -> Samples:
         """All samples; of targets that do not fit the task, such as labels it does not know, none is known."""
         if task not in self._whole:
-            known = {} if self.y is None else {"y": task.encode(self.y, self._owner, strict=False)}
+            raw = task.targets_in(self.x, self._owner) if self.y is None else self.y
+            known = {} if raw is None else {"y": task.encode(raw, self._owner, strict=False)}
             self._whole[task] = self.inputs.with_targets(known)
         return self._whole[task]
 
@@ -267,6 +268,8 @@ class SharedData:
         """The samples whose target is known to the task; None if there are none."""
         if task not in self._known:
             whole = self.whole(task)
+            if not whole.labelled:
+                raise DataError(f"{self._owner}: there are no targets beside the inputs; expected (x, y).")
             rows = task.known(whole.y).nonzero().squeeze(1)
             some = whole if len(rows) == len(whole) else whole.take(rows)
             self._known[task] = some if len(some) else None

@@ -86,6 +86,9 @@ class Needs:
         one_input_shape: what models read has one shape and one kind of number at all participants; by default False.
         one_label_space: all participants have the same label space; by default False.
         shared_labels: every participant has at least one label in common with another; by default False.
+        tasks: the tasks that it serves, by their short forms; or "any", as for what averages weights and trains by the
+            task's loss (``task_loss``). By default classification alone.
+        own_targets: every participant has targets of its own to train on; by default True.
     """
 
     torch_module: bool = False
@@ -100,6 +103,8 @@ class Needs:
     one_input_shape: bool = False
     one_label_space: bool = False
     shared_labels: bool = False
+    tasks: Literal["any"] | tuple[str, ...] = ("classification",)
+    own_targets: bool = True
 
     def unmet(
         self,
@@ -119,6 +124,12 @@ class Needs:
             reasons.append("it needs public data, and there is none; add `public`")
         if self.public == "labels" and public == "inputs":
             reasons.append("it needs labels on the public data, and there are none; add them to `public`")
+        odd = [p for p in participants if self.tasks != "any" and p.task.KIND not in self.tasks]
+        if odd:
+            reasons.append(
+                f"it serves {_or(self.tasks)}, and the task of these is another one: "
+                + _some([f"{p.name} ({p.task.KIND})" for p in odd])
+            )
         here = [p for p in participants if p.is_local]  # a participant on another machine checks its own model
         if self.public != "nothing" and shown is not None:
             reasons += _unlike([(p.name, p.kinds) for p in here], "the public data", shown)
@@ -130,6 +141,9 @@ class Needs:
             reasons.append(f"it looks into models, and these are no torch modules: {_some(black_boxes)}")
         unseen = [] if black_boxes else self._unseen(here)
         reasons += unseen
+        unlabelled = [p.name for p in here if self.own_targets and not p.labelled]
+        if unlabelled:
+            reasons.append(f"it trains everybody on targets of their own, and these have none: {_some(unlabelled)}")
         without = [p.name for p in here if p.validation is None]
         if self.validation and without:
             reasons.append(f"it needs validation data, and these have none: {_some(without)}; pass `validation`")
@@ -144,14 +158,15 @@ class Needs:
                 )
         if self.one_label_space:
             first, *others = participants
-            odd = [p.name for p in others if p.task.kind != first.task.kind]
-            if odd and first.labels:
+            unlike = [p.name for p in others if p.task.kind != first.task.kind]
+            if unlike and first.labels:
                 reasons.append(
                     f"it needs one label space, and these differ from {first.name}'s {list(first.labels)}: "
-                    f"{_some(odd)}; give all of them the same `labels`"
+                    f"{_some(unlike)}; give all of them the same `labels`"
                 )
-            elif odd:
-                reasons.append(f"it needs one task, and these differ from {first.name}'s ({first.task}): {_some(odd)}")
+            elif unlike:
+                told = f"{first.name}'s ({first.task})"
+                reasons.append(f"it needs one task, and these differ from {told}: {_some(unlike)}")
         if self.shared_labels:
             for p in participants:
                 if p.labels and not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
@@ -195,6 +210,10 @@ def _unlike(owners: Sequence[tuple[str, InputKinds]], other: str, theirs: InputK
         f"it needs inputs of one kind, and {other} has inputs of {describe(theirs)}, {first} of {found[first]}; they "
         f"are unlike at {_some(list(found))}. Convert them before they join"
     ]
+
+
+def _or(tasks: Sequence[str]) -> str:
+    return f"{' and '.join(tasks)} alone"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -86,9 +86,11 @@ class DraftFed(Method):
     frozen_norms: bool = True
 
     def requires(self) -> Needs:
-        """Only feature maps need convolutions, only logits one label space."""
+        """Only feature maps need convolutions, only logits one label space and labels at all."""
         inner = self.lambda1 + self.lambda2 > 0
-        return replace(self.needs, convolutions=inner, one_label_space=self.lambda3 > 0)
+        logits = self.lambda3 > 0
+        tasks = self.needs.tasks if logits else "any"
+        return replace(self.needs, convolutions=inner, one_label_space=logits, tasks=tasks)
 
     @model_validator(mode="after")
     def _something_is_learned(self) -> DraftFed:

@@ -72,7 +72,7 @@ class FedAvg(Averaging):
             all of them the union as their label space.
     """
 
-    needs = Needs(torch_module=True, same_architecture=True, one_input_shape=True, one_label_space=True)
+    needs = Needs(torch_module=True, same_architecture=True, one_input_shape=True, one_label_space=True, tasks="any")
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "whole"
     weighting: Literal["samples", "uniform"] = "samples"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from potluck.core.inputs import Batch
 from potluck.core.model_view import ModelView
-from potluck.core.objectives import Context, Gradients
+from potluck.core.objectives import TASK, Context, Gradients
 from potluck.core.payload import Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
@@ -57,7 +57,7 @@ class FedIN(WeightSharing):
         batchnorm: as in ``WeightSharing``; by default "average".
     """
 
-    needs = Needs(torch_module=True, stages=True, one_label_space=True)
+    needs = Needs(torch_module=True, stages=True, one_label_space=True, tasks="any")
     sends: ClassVar[Mapping[str, str]] = {
         **WeightSharing.sends,
         "shapes": "the shapes of the inputs and outputs of its intermediate layers, once",
@@ -197,7 +197,7 @@ class Drawn:
 
 
 def local(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """Eq. 3: cross-entropy, and the squared distance of the weights from those received."""
+    """Eq. 3: the task's loss, and the squared distance of the weights from those received."""
     stages = context["stages"]
     if context["noise"]:
         inner = model.part(stages["extractor"], batch["x"])
@@ -205,7 +205,7 @@ def local(model: ModelView, batch: Batch, context: Context) -> Tensor:
         logits = model.part(stages["classifier"], _noised(outer, batch["noise out"], context["noise"]))
     else:
         logits = model(batch["x"])
-    loss = F.cross_entropy(logits, batch["y"])
+    loss: Tensor = context[TASK].loss(logits, batch["y"], batch.get("weight"))
     if context["proximal"]:
         loss = loss + context["proximal"] * ((_row(model.parameters) - context["received"]) ** 2).sum()
     return loss

@@ -36,7 +36,7 @@ class InclusiveFL(Averaging):
         batchnorm: as in ``WeightSharing``; by default "average".
     """
 
-    needs = Needs(torch_module=True, one_label_space=True)
+    needs = Needs(torch_module=True, one_label_space=True, tasks="any")
     tells_buffers: ClassVar[bool] = True
 
     beta: float = Field(0.2, ge=0, le=1)

@@ -38,7 +38,7 @@ class InCo(Averaging):
         batchnorm: as in ``WeightSharing``; by default "average", as in the code.
     """
 
-    needs = Needs(torch_module=True, one_label_space=True)
+    needs = Needs(torch_module=True, one_label_space=True, tasks="any")
     tells_buffers: ClassVar[bool] = True
 
     variant: Literal["code", "theorem"] = "code"

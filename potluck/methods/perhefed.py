@@ -51,7 +51,7 @@ class PerHeFed(Method):
             may know its own alone, or override ``choose``.
     """
 
-    needs = Needs(torch_module=True, convolutions=True)
+    needs = Needs(torch_module=True, convolutions=True, tasks="any")
     keep_optimizer: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
         "structure": "the shapes of the convolutions it shares, and which of their filters, once",

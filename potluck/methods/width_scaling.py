@@ -20,7 +20,7 @@ from potluck.core.architecture import Layout
 from potluck.core.errors import PayloadError, RequirementsError
 from potluck.core.groups import within
 from potluck.core.inputs import Batch
-from potluck.core.labels import LabelsFact, union
+from potluck.core.labels import Label, LabelsFact, union
 from potluck.core.model_spec import Declared
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
@@ -44,8 +44,15 @@ def masked_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     return own_loss(model(batch["x"]) * context["owned"], batch, context)
 
 
+def outputs_of(me: Participant) -> list[Label]:
+    """What the rows of a participant's head are for: its labels, or the numbers of other outputs."""
+    return list(me.labels) or list(range(me.task.outputs))
+
+
 def occurring(me: Participant) -> Tensor:
-    """Which of its labels a participant has samples of."""
+    """Which of its labels a participant has samples of; where a sample has not one label, all count."""
+    if me.task.KIND != "classification":
+        return torch.ones(me.task.outputs, dtype=torch.bool)
     return torch.bincount(me.data.y, minlength=len(me.labels)) > 0
 
 
@@ -62,7 +69,7 @@ class WidthScaling(Averaging):
             reported of the server.
     """
 
-    needs = Needs(torch_module=True, head=True)
+    needs = Needs(torch_module=True, head=True, tasks="any")
     late_joining: ClassVar[bool] = False
     server_reports: ClassVar[tuple[str, ...]] = (GLOBAL,)
     sends: ClassVar[Mapping[str, str]] = {
@@ -84,8 +91,8 @@ class WidthScaling(Averaging):
         return {} if self.model is None else {GLOBAL: self.model}
 
     def introduction(self, me: Participant) -> dict[str, Any]:
-        owned = occurring(me).tolist() if self.masked_classes else [True] * len(me.labels)
-        own = {"head": list(self.heads(me)), "labels": list(me.labels), "owned": owned}
+        owned = occurring(me).tolist() if self.masked_classes else [True] * me.task.outputs
+        own = {"head": list(self.heads(me)), "labels": outputs_of(me), "owned": owned}
         return {**super().introduction(me), **own}
 
     def heads(self, me: Participant) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from torch import nn
 
 import potluck
@@ -149,6 +149,28 @@ def test_one_label_space():
     assert needs.unmet(people[:2], "nothing") == []
     (reason,) = needs.unmet(people, "nothing")
     assert reason.endswith("differ from a's [0, 1, 2]: c; give all of them the same `labels`")
+
+
+def test_tasks_that_a_method_serves():
+    values = potluck.Participant("v", DecisionTreeRegressor(), made_data(9, 0), task="regression")
+    people = joined(tree("a"), values)
+    (reason,) = Needs().unmet(people, "nothing")
+    assert reason == "it serves classification alone, and the task of these is another one: v (regression)"
+    (reason,) = Needs(tasks=("regression", "multilabel")).unmet(people, "nothing")
+    assert (
+        reason == "it serves regression and multilabel alone, and the task of these is another one: a (classification)"
+    )
+    assert Needs(tasks="any").unmet(people, "nothing") == []
+    (reason,) = Needs(tasks="any", one_label_space=True).unmet(people[::-1], "nothing")
+    assert reason == "it needs one task, and these differ from v's (regression of 1): a"
+
+
+def test_targets_of_ones_own():
+    people = joined(tree("a"), potluck.Participant("b", DecisionTreeClassifier(), made_data(9, 0)[0], labels=range(3)))
+    assert not people[1].labelled
+    (reason,) = Needs().unmet(people, "nothing")
+    assert reason == "it trains everybody on targets of their own, and these have none: b"
+    assert Needs(own_targets=False).unmet(people, "nothing") == []
 
 
 def test_a_label_in_common_with_somebody():

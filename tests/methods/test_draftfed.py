@@ -396,7 +396,9 @@ class TestNeeds:
     def test_they_are_declared(self):
         assert DraftFed.needs == Needs(torch_module=True, convolutions=True, public="inputs", one_label_space=True)
         assert DraftFed().requires() == DraftFed.needs
-        assert DraftFed(**ONLY_D2).requires() == Needs(torch_module=True, convolutions=True, public="inputs")
+        assert DraftFed(**ONLY_D2).requires() == Needs(
+            torch_module=True, convolutions=True, public="inputs", tasks="any"
+        )
         assert DraftFed(**ONLY_D3).requires() == Needs(torch_module=True, public="inputs", one_label_space=True)
 
     def test_convolutions_are_needed_unless_only_logits_are_compared(self):
