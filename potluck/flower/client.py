@@ -48,6 +48,7 @@ from potluck.flower.protocol import (
     InputFacts,
     Invitation,
     Message,
+    Paused,
     PhaseEnded,
     PublicData,
     read_request,
@@ -131,6 +132,9 @@ class Client:
         asked = read_request(message)
         if isinstance(asked, Invitation):
             return self._invited(asked)
+        if isinstance(asked, Paused):
+            log.warning("The server stops, and may go on later: %s", asked.reason)
+            return self._acknowledged()
         if isinstance(asked, Finished):
             self.finished = asked.rounds
             return self._acknowledged()

@@ -143,10 +143,15 @@ class FederationFile(Section):
         participation: the share of participants that take part in a round (up to 1.0, the default), or how many.
         keep_optimizer: whether optimizers remember across trainings; by default as the method says.
         channel: the codecs of what travels; by default none.
-        min_participants: how many must answer in a round; by default 0, for all who are drawn.
-        on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
+        labels: the labels that all must have, in order; by default those of most participants, where the method needs
+            one label space.
+        min_participants: how many must answer in a round; by default 0, for a majority of those who are drawn, at
+            least two.
+        on_too_few: with fewer, whether the run stops at once ("fail"), or waits for enough and then goes on from the
+            last checkpoint ("wait", the default).
+        wait_timeout: how many seconds it waits before it stops all the same; by default an hour.
         answer_timeout: seconds an answer may take; by default an hour.
-        join_timeout: seconds to wait for all participants at first; by default for ever.
+        join_timeout: seconds to wait for all participants at first; then the minimum is enough. By default an hour.
         max_payload_bytes: how many bytes a payload may have; by default 2 GiB.
         max_messages: how many messages one participant may be sent in a phase; by default 1000.
         host: the address that participants connect to; by default 127.0.0.1.
@@ -176,10 +181,12 @@ class FederationFile(Section):
     participation: HowMany = 1.0
     keep_optimizer: bool | None = None
     channel: ChannelSection = ChannelSection()
+    labels: list[Label] | None = Field(None, min_length=1)
     min_participants: Whole = Field(0, ge=0)
-    on_too_few: OnTooFew = "fail"
+    on_too_few: OnTooFew = "wait"
+    wait_timeout: float = Field(3600.0, gt=0)
     answer_timeout: float = Field(3600.0, gt=0)
-    join_timeout: float | None = Field(None, gt=0)
+    join_timeout: float = Field(3600.0, gt=0)
     max_payload_bytes: Whole = Field(MAX_BYTES, ge=1)
     max_messages: Whole = Field(1000, ge=1)
     host: str = "127.0.0.1"
@@ -193,8 +200,9 @@ class FederationFile(Section):
 
     @property
     def required_participants(self) -> int:
-        """How many must answer in a round: all who are drawn for it, unless the file says otherwise."""
-        return self.min_participants or how_many(self.participation, len(self.participants))
+        """How many must answer in a round: most of those who are drawn for it, unless the file says otherwise."""
+        drawn = how_many(self.participation, len(self.participants))
+        return self.min_participants or min(drawn, max(2, drawn // 2 + 1))
 
     @property
     def keys(self) -> dict[str, bytes] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,10 @@ log = logging.getLogger(__name__)
 OnTooFew = Literal["fail", "wait"]
 
 
+STRIKES = 3
+"""How many times in a row a participant may fail to answer before nobody waits for it any more."""
+
+
 class TooFewError(PotluckError):
     """Fewer participants answer than a round needs."""
 
@@ -36,15 +41,17 @@ class Rules:
     """How long the server waits, and for how many.
 
     Args:
-        answer_timeout: seconds an answer may take; by default an hour.
+        answer_timeout: seconds that a participant may take in a round, over all its answers; by default an hour.
         min_participants: how many must answer in a round; by default 1.
         on_too_few: whether a round with fewer is to "fail" (the default), or to "wait" for them past the timeout.
+        wait_timeout: how many seconds it waits at most; by default an hour.
         max_messages: how many messages one participant may be sent in a phase; by default 1000.
     """
 
     answer_timeout: float = 3600.0
     min_participants: int = 1
     on_too_few: OnTooFew = "fail"
+    wait_timeout: float = 3600.0
     max_messages: int = 1000
 
 
@@ -79,6 +86,10 @@ class Flower(Serial):
         """Who did not answer the last time."""
         self._lost: set[str] = set()
         """Whose half of this phase has ended early."""
+        self._spent: dict[str, float] = {}
+        """How long each has been waited for in this phase."""
+        self._strikes: dict[str, int] = {}
+        """How many times in a row each has failed to answer."""
         self._given_up = False
         """Whether nothing more can come of this phase."""
         self._settled = False
@@ -96,8 +107,14 @@ class Flower(Serial):
         return [name for name in names if self.gateway.is_connected(name)]
 
     def start(self, phase: str, parties: Iterable[Party], half: Half, keep_optimizer: bool) -> Iterator[Arrival]:
-        """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there."""
-        self._at, self._lost, self._given_up = {}, set(), False
+        """Begins a phase at each participant. Whoever did not answer the last time is asked only if it is there.
+
+        Whoever has not answered three times is left out until it does: it is asked how it scores, and not waited for.
+        """
+        self._at, self._lost, self._given_up, self._spent = {}, set(), False, {}
+        for name in self.gateway.heard:
+            self._strikes.pop(name, None)
+        self.gateway.heard.clear()
         self._late = self._settled and phase == "join"
         self._settled = self._settled or phase == "round"
         for party in parties:
@@ -106,7 +123,11 @@ class Flower(Serial):
         self._check_minimum()
         away = [name for name in self._at if name in self._unreachable and not self.gateway.is_connected(name)]
         yield from (self._failed(name, "it is not there") for name in away)
-        yield from self._advance({name: b"" for name in self._at if name not in away})
+        silent = [name for name in self._at if name not in away and self._strikes.get(name, 0) >= STRIKES]
+        for name in silent:
+            self.gateway.probe(name, Evaluate(round=max(self._at[name].round - 1, 0)).message())
+            yield self._failed(name, f"it did not answer {STRIKES} times; it takes part again when it answers")
+        yield from self._advance({name: b"" for name in self._at if name not in {*away, *silent}})
 
     def resume(self, replies: Mapping[str, Payload]) -> Iterator[Arrival]:
         """Sends each participant the server's reply, and waits for where it comes to next."""
@@ -135,7 +156,10 @@ class Flower(Serial):
         number = max((party.round for party in parties.values()), default=0)
         unknown = [name for name in parties if name not in self._scores_of and name not in self._unreachable]
         ask = {name: Evaluate(round=number).message() for name in unknown if self.gateway.is_connected(name)}
-        for name, _, response in self.gateway.ask(ask, self._rules.answer_timeout, lambda _: False):
+        timeouts = {name: self._time_left(name) for name in ask}
+        for name, _, response in self.gateway.ask(ask, timeouts, lambda _: False):
+            if isinstance(response, NoAnswer):
+                self._strike(name)
             if isinstance(response, Evaluated):
                 self._scores_of[name] = {**response.models, OWN: response.metrics}
         reported = {name: _readable(self._scores_of.get(name, {}), party) for name, party in parties.items()}
@@ -153,13 +177,25 @@ class Flower(Serial):
         for name in over:
             del messages[name]
             yield self._failed(name, f"more than {self._rules.max_messages} messages in one phase")
-        for name, message, response in self.gateway.ask(messages, self._rules.answer_timeout, self._wait_on):
+        timeouts, began = {name: self._time_left(name) for name in messages}, time.monotonic()
+        for name, message, response in self.gateway.ask(
+            messages, timeouts, lambda unanswered: self._wait_on(unanswered, time.monotonic() - began)
+        ):
+            self._spent[name] = self._spent.get(name, 0.0) + time.monotonic() - began
             yield self._arrival(name, message, response)
 
-    def _wait_on(self, unanswered: int) -> bool:
+    def _time_left(self, name: str) -> float:
+        """How long a participant is waited for in what is left of this phase."""
+        return max(self._rules.answer_timeout - self._spent.get(name, 0.0), 0.0)
+
+    def _wait_on(self, unanswered: int, waited: float) -> bool:
         """Whether a round that would be too small without those who have not answered waits for them."""
         too_small = self._left - unanswered < self._rules.min_participants
-        return self._rules.on_too_few == "wait" and self._needs_minimum and too_small
+        in_time = waited < self._rules.answer_timeout + self._rules.wait_timeout
+        return self._rules.on_too_few == "wait" and self._needs_minimum and too_small and in_time
+
+    def _strike(self, name: str) -> None:
+        self._strikes[name] = self._strikes.get(name, 0) + 1
 
     @property
     def _needs_minimum(self) -> bool:
@@ -182,7 +218,9 @@ class Flower(Serial):
     def _arrival(self, name: str, message: Message, response: Response | NoAnswer) -> Arrival:
         """What came, as the federation reads it. What it holds is checked there, against the exchange's schema."""
         if isinstance(response, NoAnswer):
+            self._strike(name)
             return self._failed(name, response.reason)
+        self._strikes.pop(name, None)
         if isinstance(response, Failed):
             return self._failed(name, f"it failed there with {response.error}")
         asked = self._at[name]
@@ -191,11 +229,13 @@ class Flower(Serial):
         ):
             return self._failed(name, "its answer is not to what was asked")
         self._unreachable.discard(name)
-        connection = self.gateway.connections[name]
+        connection = self.gateway.connections.get(name)
         if isinstance(response, PhaseEnded):
             if response.phase == "round":
                 self._scores_of[name] = {**response.models, OWN: response.metrics}
-            received, connection.public_bytes = connection.public_bytes, 0
+            received = 0
+            if connection is not None:
+                received, connection.public_bytes = connection.public_bytes, 0
             return Arrival(name, None, response.notes, response.seconds, received=received)
         try:
             payload = self.gateway.limits.read(message.body, finite=False)

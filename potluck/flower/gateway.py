@@ -96,6 +96,7 @@ class Gateway:
         limits: how large a payload may be; by default ``Limits()``.
         report: is given a line for everything that happens; by default the log.
         stopped: says whether the run is to stop; by default never.
+        check: says what is wrong with what a participant said when it accepted; by default nothing is.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Gateway:
         limits: Limits | None = None,
         report: Callable[[str], None] = log.info,
         stopped: Callable[[], bool] = lambda: False,
+        check: Callable[[Accepted], str | None] = lambda accepted: None,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.declined: dict[str, str] = {}
@@ -120,6 +122,9 @@ class Gateway:
         self._keys = None if keys is None else {key: name for name, key in keys.items()}
         self._report = report
         self._stopped = stopped
+        self._check = check
+        self.heard: set[str] = set()
+        """Who has answered, however late, since this was looked at."""
         self._online: dict[int, str] = {}
         self._unknown_nodes: set[int] = set()
         self._invited: dict[int, str] = {}
@@ -142,20 +147,35 @@ class Gateway:
                 pass
             time.sleep(POLL_INTERVAL)
 
+    def refuse(self, name: str, reason: str) -> None:
+        """Takes back that a participant may take part."""
+        self.connections.pop(name, None)
+        self.declined[name] = reason
+        self._report(f"{name} was refused: {reason}")
+
+    def probe(self, name: str, message: Message) -> None:
+        """Sends a message whose answer nobody waits for, unless one is on its way: what comes, comes late."""
+        if self.is_connected(name) and not any(pending.name == name for pending in self._pending.values()):
+            self._send(self.connections[name].node, message, name)
+            for pending in self._pending.values():
+                pending.late = pending.late or pending.name == name
+
     def ask(
-        self, messages: Mapping[str, Message], timeout: float, wait_on: Callable[[int], bool]
+        self, messages: Mapping[str, Message], timeouts: Mapping[str, float], wait_on: Callable[[int], bool]
     ) -> Iterator[tuple[str, Message, Response | NoAnswer]]:
         """Sends a message to each, and yields the answers as they come, with the message that carries them.
 
-        After some seconds those who have not answered are given up, unless ``wait_on`` of how many they are says to
-        wait on.
+        Args:
+            messages: what is sent, by name.
+            timeouts: after how many seconds each is given up.
+            wait_on: of how many have not answered, whether they are waited for all the same.
         """
-        until, unanswered = time.monotonic() + timeout, dict(messages)
+        began, unanswered = time.monotonic(), dict(messages)
         while unanswered:
             for name, message in unanswered.items():
                 may_send = time.monotonic() > self._not_before.get(name, 0.0)
                 if may_send and self.is_connected(name) and not self._is_pending(name):
-                    self._send(self.connections[name].node, message, name, until)
+                    self._send(self.connections[name].node, message, name, began + timeouts[name])
             for pending, message, response in self._poll():
                 name = str(pending.name)
                 if pending.message is unanswered.get(name):
@@ -163,19 +183,25 @@ class Gateway:
                     yield name, message, response
                 else:
                     self._report(f"{name} answered late; its answer is ignored")
-            if unanswered and time.monotonic() > until and not wait_on(len(unanswered)):
-                break
-            time.sleep(POLL_INTERVAL)
+            waited = time.monotonic() - began
+            over = [name for name in unanswered if waited > timeouts[name]]
+            if over and not wait_on(len(over)):
+                for name in over:
+                    del unanswered[name]
+                    yield name, Message(), self._gave_up(name, timeouts[name])
+            if unanswered:
+                time.sleep(POLL_INTERVAL)
+
+    def _gave_up(self, name: str, timeout: float) -> NoAnswer:
+        """Why there is no answer. What comes all the same is late."""
         for pending in self._pending.values():
-            pending.late = pending.late or pending.name in unanswered
-        for name in unanswered:
-            reason = f"no answer within {timeout:g} s" if self.is_connected(name) else "it is not there"
-            yield name, Message(), NoAnswer(reason)
+            pending.late = pending.late or pending.name == name
+        return NoAnswer(f"no answer within {timeout:.3g} s" if self.is_connected(name) else "it is not there")
 
     def broadcast(self, message: Message, timeout: float) -> None:
         """Sends a message to all who are there, and waits a little for it to arrive."""
         connected = {name: message for name in self.connections if self.is_connected(name)}
-        for _ in self.ask(connected, timeout, lambda _: False):
+        for _ in self.ask(connected, dict.fromkeys(connected, timeout), lambda _: False):
             pass
 
     def _is_pending(self, name: str) -> bool:
@@ -254,10 +280,12 @@ class Gateway:
             if pending.name is not None and not invited:
                 yield pending, Message(), NoAnswer(str(error))
             return
+        self.heard.add(response.name)
         if invited:
             self._invitation_answered(pending, response)
         elif pending.message is self._public:
-            self.connections[response.name].has_public = isinstance(response, Acknowledged)
+            if (connection := self.connections.get(response.name)) is not None:
+                connection.has_public = isinstance(response, Acknowledged)
         else:
             yield pending, message, response
 
@@ -292,6 +320,9 @@ class Gateway:
             ):
                 self.declined[name] = "its task is not the one it gave before"
                 self._report(f"{name} was refused: {self.declined[name]}")
+                return
+            if (wrong := self._check(response)) is not None:
+                self.refuse(name, wrong)
                 return
             connection.public_bytes = known.public_bytes if known else 0
             self.connections[name] = connection

@@ -11,24 +11,35 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Never, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from potluck.core.errors import PayloadError
 from potluck.core.exchange_order import Phase
 from potluck.core.inputs import InputKind
-from potluck.core.labels import Label
+from potluck.core.labels import Label, LabelsFact
 
 PROTOCOL = 4
 """Raised with every change that an older version would misread."""
 
 MAX_HEAD_BYTES = 2**20
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+MAX_INPUTS = 2**28
+"""How many values an input of one sample may have."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it holds characters that cannot be shown")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Words = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
 ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
-Metric = Annotated[float, Field(ge=-1e300, le=1e300)]
-TaskFact = str | int | float | bool | None | Annotated[list[Label], Field(max_length=2**20)]
+Metric = Annotated[float, Field(ge=-1e12, le=1e12)]
+TaskFact = str | int | float | bool | None | LabelsFact | Annotated[list[Label], Field(max_length=0)]
 FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
 FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
 Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None
@@ -160,6 +171,17 @@ class PublicData(Head):
     kind: Literal["public"] = "public"
 
 
+class Paused(Head):
+    """The server stops before the end, and may go on from there later.
+
+    Args:
+        reason: why, in words.
+    """
+
+    kind: Literal["paused"] = "paused"
+    reason: Annotated[str, Field(max_length=10_000)]
+
+
 class Finished(Head):
     """The federation has ended after so many rounds."""
 
@@ -175,8 +197,15 @@ class InputFacts(Head):
         numbers: what it holds: "floats", "integers", "bytes" (which may be scaled), or the words for a table.
     """
 
-    shape: Annotated[list[Annotated[int, Field(ge=0, le=2**40)]], Field(max_length=16)]
-    numbers: Annotated[str, Field(max_length=200)]
+    shape: Annotated[list[Annotated[int, Field(ge=0, le=2**28)]], Field(max_length=16)]
+    numbers: Words
+
+    @field_validator("shape")
+    @classmethod
+    def _is_no_larger_than_a_sample_is(cls, shape: list[int]) -> list[int]:
+        if math.prod(shape) > MAX_INPUTS:
+            raise ValueError(f"{shape} has more than {MAX_INPUTS} values")
+        return shape
 
     @classmethod
     def of(cls, kind: InputKind) -> InputFacts:
@@ -291,7 +320,7 @@ class Failed(Head):
     error: Annotated[str, Field(max_length=200)]
 
 
-ServerRequest = Invitation | PublicData | Advance | Evaluate | Finished
+ServerRequest = Invitation | PublicData | Advance | Evaluate | Paused | Finished
 """What the server asks of a participant."""
 
 Response = Accepted | Declined | ExchangeReached | PhaseEnded | Evaluated | Acknowledged | Failed

@@ -15,19 +15,23 @@ import potluck
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
+from potluck.core.labels import label_space
 from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
+from potluck.flower.acceptance import Acceptance
 from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
 from potluck.flower.engine import Flower, Rules, TooFewError
 from potluck.flower.gateway import Gateway, StoppedError
 from potluck.flower.processes import end_with
 from potluck.flower.progress import ProgressLog
-from potluck.flower.protocol import PROTOCOL, Finished, Invitation, PublicDataInfo
+from potluck.flower.protocol import PROTOCOL, Finished, Invitation, Paused, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
 
+ATTEMPTS = 3
+"""How often a round that ended with too few is played again."""
 FINISH_TIMEOUT = 20.0
 """Seconds that participants have to hear that the federation has ended."""
 
@@ -70,6 +74,11 @@ class ServerRun:
         self.method = file.build_method()
         self.limits = Limits(bytes=file.max_payload_bytes)
         self.public = None if file.public is None else file.public.load(file.seed)
+        self._acceptance = Acceptance(
+            self.method.requires(),
+            None if self.public is None else self.public.inputs.kinds,
+            None if file.labels is None else label_space(file.labels, "the federation's file"),
+        )
         info, public_bytes = self._public_info(self.public)
         keep = self.method.keep_optimizer if file.keep_optimizer is None else file.keep_optimizer
         invitation = Invitation(
@@ -93,18 +102,45 @@ class ServerRun:
             limits=self.limits,
             report=progress.report,
             stopped=progress.stop_requested,
+            check=self._acceptance.check,
         )
 
     def run(self, resume: bool) -> None:
         """Waits for the participants, runs the rounds, and says that the federation has ended."""
         if (self.out / "settings.json").exists() and not resume:
             raise SettingsError(f"{self.out} already holds a run. Go on with --resume, or choose another folder.")
-        self._wait()
-        federation = self._federation()
-        self._progress.report(f"playing {self.file.rounds} rounds of {type(self.method).__name__}; kept in {self.out}")
-        federation.run(self.file.rounds, run_dir=self.out, resume=resume, callbacks=[self._report_round])
+        try:
+            self._wait()
+            federation = self._play(resume)
+        except TooFewError as error:
+            self.gateway.broadcast(Paused(reason=str(error)).message(), FINISH_TIMEOUT)
+            raise
         (self.out / "table.txt").write_text(federation.history.table())
         self.gateway.broadcast(Finished(rounds=federation.history.rounds).message(), FINISH_TIMEOUT)
+
+    def _play(self, resume: bool) -> Federation:
+        """Runs the rounds. Where too few are left, waits for enough, and goes on from the last checkpoint."""
+        file, in_vain, at = self.file, 0, -1
+        while True:
+            federation = self._federation()
+            self._progress.report(f"playing {file.rounds} rounds of {type(self.method).__name__}; kept in {self.out}")
+            try:
+                federation.run(file.rounds, run_dir=self.out, resume=resume, callbacks=[self._report_round])
+                return federation
+            except TooFewError as error:
+                in_vain = in_vain + 1 if federation.history.rounds == at else 1
+                at = federation.history.rounds
+                if file.on_too_few == "fail" or in_vain > ATTEMPTS:
+                    raise
+                self._progress.report(f"{error} Waiting for them, and then going on, for {file.wait_timeout:g} s.")
+                self._wait_for_minimum(file.wait_timeout)
+                resume = (self.out / "settings.json").exists()
+
+    def _wait_for_minimum(self, timeout: float) -> None:
+        names, required = self.file.names, self.file.required_participants
+        self.gateway.wait_until(lambda: sum(map(self.gateway.is_connected, names)) >= required, timeout)
+        if (there := sum(map(self.gateway.is_connected, names))) < required:
+            raise TooFewError(f"{there} participants are here; a round needs {required} (`min_participants`).")
 
     def _public_info(self, public: SharedData | None) -> tuple[PublicDataInfo | None, bytes]:
         """What is said of the public data, and the data as they travel."""
@@ -133,10 +169,13 @@ class ServerRun:
             return len(away) == len(declined)
 
         gateway.wait_until(all_connected, file.join_timeout)
+        odd = self._acceptance.settle({name: each.accepted for name, each in gateway.connections.items()})
+        for name, why in odd.items():
+            gateway.refuse(name, why)
         connected = [name for name in file.names if gateway.is_connected(name)]
         if len(connected) < required and file.on_too_few == "wait":
             self._progress.report(f"{len(connected)} are here, {required} are needed; waiting on")
-            gateway.wait_until(lambda: sum(map(gateway.is_connected, file.names)) >= required, None)
+            self._wait_for_minimum(file.wait_timeout)
         elif len(connected) < required:
             raise TooFewError(
                 f"After {file.join_timeout:g} s {len(connected)} participants are here "
@@ -146,7 +185,13 @@ class ServerRun:
     def _federation(self) -> Federation:
         file, accepted = self.file, {name: each.accepted for name, each in self.gateway.connections.items()}
         like = next(iter(accepted.values()))
-        rules = Rules(file.answer_timeout, file.required_participants, file.on_too_few, file.max_messages)
+        rules = Rules(
+            answer_timeout=file.answer_timeout,
+            min_participants=file.required_participants,
+            on_too_few=file.on_too_few,
+            wait_timeout=file.wait_timeout,
+            max_messages=file.max_messages,
+        )
         federation = Federation(
             [RemoteParticipant(each.name, each.weight, accepted.get(each.name), like) for each in file.participants],
             self.method,

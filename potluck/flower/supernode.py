@@ -24,6 +24,7 @@ from potluck.flower.protocol import (
     ExchangeReached,
     Invitation,
     Message,
+    Paused,
     PhaseEnded,
     PublicData,
     read_request,
@@ -196,6 +197,8 @@ def _request_line(message: Message) -> str:
         return "the server invites"
     if isinstance(asked, Evaluate):
         return "the server asks for an evaluation"
+    if isinstance(asked, Paused):
+        return "the server stops for now"
     return f"received the public data, {size}" if isinstance(asked, PublicData) else "the federation has ended"
 
 

@@ -21,13 +21,17 @@ class Scripted:
 
     def __init__(self, away=()):
         self.limits = Limits()
+        self.heard, self.probed = set(), []
         self.away = set(away)
         self.connections = {party.name: SimpleNamespace(public_bytes=0) for party in PARTIES}
 
     def is_connected(self, name):
         return True
 
-    def ask(self, messages, timeout, wait_on):
+    def probe(self, name, message):
+        self.probed.append((name, message.head))
+
+    def ask(self, messages, timeouts, wait_on):
         for name, message in messages.items():
             if name in self.away:
                 yield name, message, NoAnswer("it did not answer in time")
@@ -90,3 +94,42 @@ def test_whoever_comes_late_joins_alone():
 def test_a_round_of_nobody_has_too_few():
     with pytest.raises(TooFewError, match="0 of 0 participants are left, and 2 are needed"):
         list(engine(2).start("round", [], None, False))
+
+
+def test_whoever_is_silent_three_times_is_not_waited_for_until_it_answers():
+    flower = engine(1, away=["p1"])
+    told = "it did not answer 3 times; it takes part again when it answers"
+    failed = []
+    for _ in range(5):
+        arrivals = {arrival.sender: arrival.failed for arrival in flower.start("round", PARTIES, None, False)}
+        failed.append(arrivals["p1"])
+        assert arrivals["p0"] is arrivals["p2"] is None
+    assert failed == ["it did not answer in time"] * 3 + [told] * 2
+    assert flower.gateway.probed == [("p1", {"kind": "evaluate", "round": 0})] * 2
+    flower.gateway.heard.add("p1")
+    flower.gateway.away.clear()
+    assert not any(arrival.failed for arrival in flower.start("round", PARTIES, None, False))
+
+
+def test_an_answer_in_between_takes_the_strikes_away():
+    flower = engine(1, away=["p1"])
+    for away in (True, True, False, True, True, True):
+        flower.gateway.away = {"p1"} if away else set()
+        list(flower.start("round", PARTIES, None, False))
+        assert flower.gateway.probed == []
+    list(flower.start("round", PARTIES, None, False))
+    assert len(flower.gateway.probed) == 1
+
+
+def test_there_is_one_deadline_for_all_answers_of_a_round():
+    flower = engine(1)
+    asked = []
+    ask = flower.gateway.ask
+    flower.gateway.ask = lambda messages, timeouts, wait_on: (asked.append(timeouts), ask(messages, timeouts, wait_on))[
+        1
+    ]
+    list(flower.start("round", PARTIES, None, False))
+    flower._spent = {"p0": 3590.0, "p1": 4000.0}
+    list(flower.resume({name: Payload() for name in ("p0", "p1", "p2")}))
+    assert asked[0] == dict.fromkeys(("p0", "p1", "p2"), 3600.0)
+    assert asked[1] == {"p0": 10.0, "p1": 0.0, "p2": 3600.0}

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
+import potluck
 from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.payload import Payload
 from potluck.flower.progress import ProgressLog
+from potluck.flower.protocol import Message
 from potluck.flower.server_app import serve
 from potluck.methods import FedAvg
+from tests import tables
 from tests.flower.fakes import FakeGrid, client_of, on_serial, people
-from tests.tables import agree
+from tests.flower.things import cnn
+from tests.tables import PLAN, agree
 
 FILE = """
 rounds = 2
@@ -79,8 +85,56 @@ def test_who_does_not_come_is_waited_for_and_then_named(site, tmp_path):
     grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
     del grid.since[102]
     with pytest.raises(PotluckError, match=r"After 0\.1 s 2 participants are here \(p0, p1\); a round needs 3"):
-        site(grid, join_timeout=0.1)
+        site(grid, join_timeout=0.1, more='min_participants = 3\non_too_few = "fail"')
     assert "a round needs 3" in outcome(tmp_path)
+
+
+def test_by_default_most_are_enough(site, tmp_path):
+    """One who does not come, declines, or is odd does not end the run of the others."""
+    grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
+    del grid.since[102]
+    site(grid, join_timeout=0.1)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert [row["participant"] for row in rows if row["took_part"]] == ["p0", "p1"] * 2
+
+
+@pytest.mark.parametrize("odd", [0, 2])
+def test_the_odd_one_is_declined_whoever_comes_first(odd, site, tmp_path):
+    own = people(FedAvg())
+    own[odd] = potluck.Participant(f"p{odd}", cnn, tables.made_data(20, 5), plan=PLAN, labels=range(4))
+    lines = site(FakeGrid([client_of(person, tmp_path / "states") for person in own]), join_timeout=60)
+    assert f"p{odd} was refused: its labels are [0, 1, 2, 3]; expected [0, 1, 2]" in lines
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert {row["participant"] for row in rows if row["took_part"]} == {"p0", "p1", "p2"} - {f"p{odd}"}
+
+
+def test_with_too_few_the_run_waits_and_then_stops_in_order_and_goes_on(site, tmp_path):
+    """Two of three send what is not finite in round 2, as often as it is played."""
+    clients = [client_of(person, tmp_path / "states") for person in people(FedAvg())]
+    heads = []
+
+    class Spoiled:
+        def __init__(self, client):
+            self.client, self.spoils = client, True
+
+        def answer(self, message):
+            heads.append(message.head)
+            answer = self.client.answer(message)
+            if self.spoils and answer.head.get("exchange") == "weights" and answer.head["round"] == 2:
+                return Message(answer.head, Payload({"x": torch.zeros(1)}).to_bytes())
+            return answer
+
+    spoiled = [Spoiled(clients[0]), Spoiled(clients[1])]
+    with pytest.raises(PotluckError, match=r"1 of 3 participants are left, and 2 are needed .* go on with --resume"):
+        site(FakeGrid([*spoiled, clients[2]]))
+    lines = ProgressLog(tmp_path / "p.log").new_lines()
+    assert sum("Waiting for them, and then going on" in line for line in lines) == 3
+    assert [head["reason"] for head in heads if head["kind"] == "paused"] == [outcome(tmp_path)] * 2
+    for each in spoiled:
+        each.spoils = False
+    site(FakeGrid([*spoiled, clients[2]]), resume=True)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    agree(rows, on_serial(FedAvg()).rows(), 1e-12)
 
 
 def test_who_declines_is_not_waited_for(site, tmp_path):
@@ -88,7 +142,7 @@ def test_who_declines_is_not_waited_for(site, tmp_path):
     clients = [client_of(person, tmp_path / "states") for person in own[:2]]
     clients.append(client_of(own[2], tmp_path / "states", consent=lambda *terms: "I would rather not"))
     with pytest.raises(PotluckError, match=r"Too few take part: a round needs 3\. p2: I would rather not"):
-        site(FakeGrid(clients), join_timeout=60)
+        site(FakeGrid(clients), join_timeout=60, more="min_participants = 3")
 
 
 def test_a_run_that_is_asked_to_stop_says_that_it_stopped(site, tmp_path):
