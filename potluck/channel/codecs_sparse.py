@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -65,16 +66,16 @@ def _written(places: Tensor, size: int) -> dict[str, Tensor]:
     kind = next(kind for kind in (torch.uint8, torch.int16, torch.int32, torch.int64) if size <= torch.iinfo(kind).max)
     if len(places) * kind.itemsize <= (size + 7) // 8:
         return {"places": places.to(kind)}
-    bits = torch.zeros((size + 7) // 8 * 8, dtype=torch.uint8)
-    bits[places] = 1
-    return {"mask": (bits.reshape(-1, 8) << torch.arange(8)).sum(1).to(torch.uint8)}
+    bits = torch.zeros(size, dtype=torch.bool)
+    bits[places] = True
+    return {"mask": torch.from_numpy(np.packbits(bits.numpy(), bitorder="little"))}
 
 
 def _read(parts: Parts, size: int) -> Tensor:
     """Positions in a tensor of some size."""
     if "mask" in parts:
         mask = part(parts, "mask", torch.uint8, (size + 7) // 8)
-        found = ((mask[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1).reshape(-1).nonzero().reshape(-1)
+        found = torch.from_numpy(np.unpackbits(mask.contiguous().numpy(), bitorder="little")).nonzero().reshape(-1)
     elif "places" in parts and not parts["places"].is_floating_point():
         found = parts["places"].reshape(-1).long()
     else:

@@ -64,6 +64,18 @@ class TensorSpec:
             if len(odd):
                 raise PayloadError(f"a row of tensor {name!r} sums to {odd[0].item():g}; expected {self.row_sum:g}")
 
+    def nearest(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor within the bounds, and with the row sum, that it must have; a row of nothing is spread evenly."""
+        bounded = self.low is not None or self.high is not None
+        if not tensor.is_floating_point() or not (bounded or self.row_sum) or not bool(tensor.isfinite().all()):
+            return tensor  # what is not finite stays so, and is refused
+        found = tensor.clamp(self.low, self.high) if bounded else tensor
+        if self.row_sum is None or found.ndim == 0:
+            return found
+        sums = found.sum(dim=-1, keepdim=True)
+        even = torch.full_like(found, self.row_sum / max(1, found.shape[-1]))
+        return torch.where(sums > 0, found * (self.row_sum / sums), even)
+
 
 def check_range(name: str, tensor: torch.Tensor, low: float | None = None, high: float | None = None) -> None:
     """Raises PayloadError for what is not finite, or beyond its bounds."""
@@ -102,6 +114,13 @@ class Schema:
             return None
         sizes = [like.bytes for like in self.tensors.values()]
         return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def nearest(self, payload: Payload) -> Payload:
+        """A payload whose floats are within the bounds and have the row sums that they must have."""
+        likes = self.tensors or {}
+        if not any(like.low is not None or like.high is not None or like.row_sum for like in likes.values()):
+            return payload
+        return Payload({n: likes[n].nearest(t) if n in likes else t for n, t in payload.tensors.items()}, payload.facts)
 
     def check(self, payload: Payload) -> None:
         """Raises PayloadError, in words that can follow the sender's name, unless the payload fits."""

@@ -45,10 +45,12 @@ class ChannelEnds:
         return self._on_the_way[sender.name].payload if sender.name in self._on_the_way else payload
 
     def read(self, sender: Participant, exchange: str, payload: Payload, schema: Schema) -> Payload:
-        """What the server reads of it. Raises PayloadError for what cannot be decoded."""
+        """What the server reads of it, within its schema's bounds. Raises PayloadError for what cannot be decoded."""
         if (coded := self._on_the_way.pop(sender.name, None)) is not None:
-            return coded.received
-        return self._channel.decode(payload, self._route(sender, exchange, "up"), self._memory(sender), schema)
+            read = coded.received
+        else:
+            read = self._channel.decode(payload, self._route(sender, exchange, "up"), self._memory(sender), schema)
+        return schema.nearest(read) if self._channel.codecs(exchange, "up") else read
 
     def reply(self, receiver: Participant, exchange: str, payload: Payload) -> tuple[Payload, Payload]:
         """What travels of the server's reply, and what the engine hands out: on this machine, what is read of it."""

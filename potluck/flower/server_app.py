@@ -91,7 +91,7 @@ class ServerRun:
             keep_optimizer=keep,
             rounds=file.rounds,
             public=info,
-            channel=file.channel.model_dump(mode="json") if not file.channel.is_empty else None,
+            channel=file.channel.spelled_out().model_dump(mode="json") if not file.channel.is_empty else None,
         )
         self.gateway = Gateway(
             grid,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -61,6 +62,18 @@ class ChannelSection(Section):
             if name not in exchanges
         ]
 
+    def spelled_out(self) -> ChannelSection:
+        """The same with the settings that are left to their defaults."""
+        exchanges = {
+            name: {
+                way: codecs if codecs is None else _spelled_out(codecs)
+                for way, codecs in (("up", own.up), ("down", own.down))
+            }
+            for name, own in self.exchanges.items()
+        }
+        told = {"up": _spelled_out(self.up), "down": _spelled_out(self.down), "exchanges": exchanges}
+        return ChannelSection.model_validate(told)
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is coded."""
@@ -73,6 +86,11 @@ class ChannelSection(Section):
         except SettingsError as error:
             refuse([((), str(error))])
         return self
+
+
+def _spelled_out(codecs: Sequence[Named]) -> list[dict[str, Any]]:
+    pairs = zip(codecs, _built(codecs), strict=True)
+    return [{"name": named.name, "settings": codec.model_dump(mode="json", fallback=str)} for named, codec in pairs]
 
 
 def _built(codecs: Sequence[Named]) -> list[PayloadCodec]:

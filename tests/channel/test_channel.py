@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import json
+import random
+
 import pytest
 import torch
 
@@ -163,3 +167,43 @@ def test_whoever_audits_is_told_of_each_payload():
     assert told[0].sha256 == told[1].sha256
     assert told[0].bytes == sent.payload.size
     assert told[0].uncoded_bytes == EVERYTHING.size
+
+
+def changed(payload, draw):
+    """A payload of which something is not as it was."""
+    tensors, facts = dict(payload.tensors), json.loads(json.dumps(payload.facts))
+    name = draw.choice(sorted(tensors))
+    kind = draw.randrange(8)
+    if kind == 0:
+        del tensors[name]
+    elif kind == 1:
+        tensors[name] = tensors[name].to(draw.choice([torch.int64, torch.float64, torch.uint8, torch.bool]))
+    elif kind == 2:
+        tensors[name] = tensors[name].reshape(-1)[: draw.randrange(tensors[name].numel() + 1)]
+    elif kind == 3:
+        tensors[name] = torch.cat([tensors[name].reshape(-1)] * 2)
+    elif kind == 4:
+        tensors[draw.choice(["w|x", "weight|", "|", "packed", "weight", "weight|values|codes"])] = tensors[name]
+    elif kind == 5 and tensors[name].is_floating_point():
+        tensors[name] = tensors[name] * float("nan")
+    elif kind == 6:
+        tensors[name] = -tensors[name] if tensors[name].dtype != torch.bool else tensors[name]
+    mark = draw.choice(["coded 0", "coded 1", "coded 2"])
+    if kind == 7:
+        facts[mark] = draw.choice(
+            [None, 3, [], {}, {"weight": ["float32", 3]}, {"weight|values": ["float64", 10**6]}, "x"]
+        )
+    return Payload(tensors, facts)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=str)
+def test_whatever_comes_is_read_or_refused(chain):
+    """Never another error, and never more memory than allowed."""
+    draw, channel = random.Random(3), Channel(Limits(bytes=10**6), up=chain)
+    sent = channel.encode(EVERYTHING, route(), {}).payload
+    for _ in range(60):
+        given = changed(sent, draw)
+        if given.tensors and draw.random() < 0.5:
+            given = changed(given, draw)
+        with contextlib.suppress(PayloadError):
+            channel.decode(given, route(), {})

@@ -131,3 +131,34 @@ def test_lengths_of_one_name_are_equal_and_within_bounds():
             schema.check(Payload({"in": torch.zeros(pairs, 2), "out": torch.zeros(others, 3, 1)}))
     with pytest.raises(PayloadError, match="has 0 pairs; expected 1 to 4"):
         schema.check(Payload({"in": torch.zeros(0, 2), "out": torch.zeros(0, 3, 1)}))
+
+
+def test_the_nearest_values_that_fit():
+    like = TensorSpec((2, 3), low=0, high=1, row_sum=1)
+    schema = Schema({"p": like, "n": TensorSpec((1,), torch.int64, low=0), "w": TensorSpec((2,))}, {"k": int})
+    near = Payload(
+        {
+            "p": torch.tensor([[0.5, 0.5, -0.2], [0.0, 0.0, 0.0]]),
+            "n": torch.tensor([-3]),
+            "w": torch.tensor([5.0, -5.0]),
+        },
+        {"k": 3},
+    )
+    found = schema.nearest(near)
+    assert found["p"][0].tolist() == [0.5, 0.5, 0.0]
+    torch.testing.assert_close(found["p"][1], torch.full((3,), 1 / 3))
+    assert found["n"].item() == -3, "counts are never changed"
+    assert found["w"].tolist() == [5.0, -5.0]
+    assert found.facts == {"k": 3}
+    spoilt = schema.nearest(Payload({"p": torch.tensor([[float("nan"), float("inf"), 0.0]] * 2)}))
+    assert not spoilt["p"].isfinite().all(), "what is not finite is left to be refused"
+    plain = Schema({"w": TensorSpec((2,))})
+    assert plain.nearest(near) is near
+    assert TensorSpec((2,), low=0).nearest(torch.tensor([-1.0, 3.0])).tolist() == [0.0, 3.0]
+
+
+def test_the_bytes_of_tensors_whose_shape_is_known():
+    assert Schema({"a": TensorSpec((2, 3)), "b": TensorSpec((), torch.float64)}).bytes == 32
+    assert Schema({"a": TensorSpec((2, None))}).bytes is None
+    assert Schema(None).bytes is None
+    assert Schema().bytes == 0

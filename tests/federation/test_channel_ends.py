@@ -10,7 +10,7 @@ from potluck.channel.channel import Channel
 from potluck.channel.codecs import Cast, Clip, Codec, Compress, Difference, Noise, Quantize, TopK
 from potluck.core.errors import SettingsError
 from potluck.core.payload import Payload
-from potluck.methods import FedAvg
+from potluck.methods import FD, FedAvg
 from tests.resumable import resumable
 from tests.tables import PLAN, agree, cnn, made_data, participants, weights_agree
 
@@ -108,6 +108,14 @@ class Telling(potluck.Method):
     def tell(self, server, answers):
         server.state.setdefault("heard", {}).update({name: payload["x"] for name, payload in answers})
         return Payload()
+
+
+@pytest.mark.parametrize("codec", [Quantize(4), TopK(0.1), Noise(0.1)], ids=repr)
+def test_an_honest_answer_stays_one_whatever_its_bounds(codec):
+    """Probabilities are from 0 to 1 and sum to 1, which codecs know nothing of."""
+    channel = Channel(up=[codec], down=[codec])
+    rows = resumable(FD(), channel=channel).run(2).rows()
+    assert not any(row["refused"] for row in rows)
 
 
 def test_a_payload_that_is_sent_twice_is_coded_anew():

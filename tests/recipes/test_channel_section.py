@@ -58,6 +58,16 @@ def test_what_it_holds_survives_the_way_over_json(here):
     )
 
 
+def test_settings_that_are_left_out_can_be_spelled_out(here):
+    section = read_text(here, NETS + CODED).channel
+    told = section.spelled_out()
+    assert told.up[1].settings == {"share": 0.1, "error_feedback": True, "min_size": 64}
+    assert told.exchanges["start"].up == []
+    assert told.exchanges["start"].down[0].settings["dtype"] == "float16"
+    assert told.build().settings() == section.build().settings()
+    assert ChannelSection.model_validate({"exchanges": {"a": {"up": []}}}).spelled_out().exchanges["a"].down is None
+
+
 def test_mistakes_have_a_place():
     assert wrong({"up": ["topc"]})[0][0] == ("up", 0, "name")
     assert "There is no codec 'topc'. Did you mean 'TopK'?" in wrong({"up": ["topc"]})[0][1]
