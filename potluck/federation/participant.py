@@ -271,7 +271,7 @@ class Participant:
     def last_layers(self, count: int) -> tuple[str, ...]:
         """The names of the last layers with parameters: the head, which counts as one, and layers of the body."""
         if count <= 1:
-            return self.head[: max(0, count) * len(self.head)]
+            return self.head if count == 1 else ()
         if count > 1 + len(self.body):
             raise ModelError(
                 f"{self.name}: {type(self.model).__name__} has {1 + len(self.body)} layers; asked for {count}."

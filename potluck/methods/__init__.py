@@ -22,6 +22,7 @@ from potluck.methods.fedproto import FedProto
 from potluck.methods.fedprox import FedProx
 from potluck.methods.fedrep import FedRep
 from potluck.methods.fedrolex import FedRolex
+from potluck.methods.fedssa import FedSSA
 from potluck.methods.fedtgp import FedTGP
 from potluck.methods.fedyogi import FedYogi
 from potluck.methods.flop import FLOP
@@ -31,6 +32,7 @@ from potluck.methods.heterofl import HeteroFL
 from potluck.methods.hfl import HFL
 from potluck.methods.inclusivefl import InclusiveFL
 from potluck.methods.inco import InCo
+from potluck.methods.lgfedavg import LGFedAvg
 from potluck.methods.local import Local
 from potluck.methods.lotteryfl import LotteryFL
 from potluck.methods.mhat import MHAT
@@ -59,6 +61,7 @@ _ALL = (
     FedProx,
     FedRep,
     FedRolex,
+    FedSSA,
     FedTGP,
     FedYogi,
     FLOP,
@@ -68,6 +71,7 @@ _ALL = (
     HFL,
     InclusiveFL,
     InCo,
+    LGFedAvg,
     Local,
     LotteryFL,
     MHAT,
@@ -106,12 +110,14 @@ __all__ = [
     "FedProx",
     "FedRep",
     "FedRolex",
+    "FedSSA",
     "FedTGP",
     "FedYogi",
     "Hermes",
     "HeteroFL",
     "InCo",
     "InclusiveFL",
+    "LGFedAvg",
     "Local",
     "LotteryFL",
     "PerHeFed",

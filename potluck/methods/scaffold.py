@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from potluck.core.errors import RequirementsError
 from potluck.core.objectives import Context, Gradients
-from potluck.core.payload import Payload
-from potluck.core.requests import Exchange, Fit, Fitted, Request
+from potluck.core.payload import MAX_TENSORS, Payload
+from potluck.core.requests import Fit, Fitted, Request
 from potluck.core.schema import Schema
 from potluck.federation.method import Steps, exchange
 from potluck.federation.participant import Participant
@@ -46,7 +47,7 @@ class SCAFFOLD(FedAvg):
     sends: ClassVar[Mapping[str, str]] = {
         **FedAvg.sends,
         "weights": f"{FedAvg.sends['weights']}, and the change of its control variate, as large as the weights",
-        "control": "the names of the parameters that it trains, once",
+        "greet": f"{FedAvg.sends['greet']}, and which of them it trains",
     }
     tells_buffers: ClassVar[bool] = True
 
@@ -63,11 +64,16 @@ class SCAFFOLD(FedAvg):
                 f'have SCAFFOLD take it as it is: optimizers="any".'
             )
         yield from super().join(me)
-        shared = self.shared(me)
-        zeros = {name: torch.zeros_like(shared[name]) for name in me.network.trainable() if name in shared}
-        reply = yield Exchange("control", Payload(facts={"names": list(zeros)}))
-        me.state.update(own=zeros, c=group_of(reply, CONTROL))
+        zeros = {name: torch.zeros_like(entry) for name, entry in self.shared(me).items() if name in trained(me)}
+        me.state.update(own=zeros, c=zeros)
         return None
+
+    def introduction(self, me: Participant) -> dict[str, Any]:
+        return {**super().introduction(me), "trained": sorted(trained(me))}
+
+    def greeting(self, server: Server, sender: str) -> Schema:
+        told = super().greeting(server, sender)
+        return replace(told, facts={**told.facts, "trained": Annotated[list[str], Field(max_length=MAX_TENSORS)]})
 
     def round(self, me: Participant) -> Steps:
         yield from super().round(me)
@@ -103,13 +109,13 @@ class SCAFFOLD(FedAvg):
     @exchange(lambda self, server, sender: Schema.of(self.reply(server, sender).tensors))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean, and c ← c + ΣΔc_i / N."""
-        merge, c, senders = Merge(self, server), dict(server.state["control"]), []
-        holders = Counter(key for name in server.state["names"] for key in self.controlled(server, name).values())
+        merge, c, senders = Merge(self, server), dict(server.state.get("control", {})), []
+        holders = Counter(key for name in server.state["told"] for key in self.controlled(server, name).values())
         for sender, payload in answers:
             merge.add(sender, payload.tensors)
             change = group_of(payload, CONTROL)
             for name, key in self.controlled(server, sender).items():
-                c[key] = c[key] + change[name] / holders[key]
+                c[key] = c.get(key, 0) + change[name] / holders[key]
             senders.append(sender)
         merge.finish()
         server.state["control"] = c
@@ -120,35 +126,20 @@ class SCAFFOLD(FedAvg):
         moved = {k: old[k] + self.server_lr * (means[k] - old[k]) for k in self.parameters(server) & means.keys()}
         super().step(server, means if self.server_lr == 1 else {**means, **moved})
 
-    def covered(self, server: Server, sender: str) -> Schema:
-        """The names of entries of the sender's own."""
-        layout = server.state["layouts"][sender]
-        return Schema(facts={"names": list[Literal[tuple(layout)]]})  # type: ignore[misc]
-
-    @exchange(covered, phase="join")
-    def control(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Stores which entries each one's control variate covers, and sends the server's."""
-        names, c = dict(server.state.get("names", {})), dict(server.state.get("control", {}))
-        told = {sender: payload.facts["names"] for sender, payload in answers}
-        server.state["names"] = {**names, **told}
-        for sender in told:
-            entries = self.entries(server, sender)
-            for name, key in self.controlled(server, sender).items():
-                c.setdefault(key, torch.zeros_like(entries[name]))
-        server.state["control"] = c
-        return {sender: Payload(under(CONTROL, self.control_of(server, sender))) for sender in told}
-
     def controlled(self, server: Server, sender: str) -> dict[str, str]:
         """The keys of those entries of a participant that its control variate covers."""
-        keys = self.keys(server, sender)
-        return {name: keys[name] for name in server.state["names"][sender]}
-
-    def control_of(self, server: Server, sender: str) -> dict[str, Tensor]:
-        """The server's control variate, as far as a participant's goes."""
-        return {name: server.state["control"][key] for name, key in self.controlled(server, sender).items()}
+        names = set(server.state["told"][sender]["trained"])
+        return {name: key for name, key in self.keys(server, sender).items() if name in names}
 
     def reply(self, server: Server, sender: str) -> Payload:
-        return Payload({**self.entries(server, sender), **under(CONTROL, self.control_of(server, sender))})
+        entries, c = self.entries(server, sender), server.state.get("control", {})
+        own = {n: c.get(key, torch.zeros_like(entries[n])) for n, key in self.controlled(server, sender).items()}
+        return Payload({**entries, **under(CONTROL, own)})
+
+
+def trained(me: Participant) -> set[str]:
+    """The names of what a participant trains."""
+    return set(me.network.trainable())
 
 
 def corrected(gradients: list[Gradients], context: Context) -> Gradients:

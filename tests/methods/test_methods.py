@@ -11,6 +11,7 @@ from potluck.methods import METHODS
 from tests.tables import deep_cnn, made_data, participants
 
 FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
+HEAD = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average"}
 SERVER_OPTIMIZER = {**FEDAVG, "server_lr": 0.1, "tau": 0.001, "start_at": "tau squared"}
 FLOP = {**FEDAVG, "weighting": "uniform", "personal_layers": 1}
 
@@ -180,6 +181,15 @@ DEFAULTS = {
     "FLOP": FLOP,
     "FedRep": {**FLOP, "head_epochs": 10, "body_epochs": 1, "freeze_statistics": False},
     "MOON": {**FEDAVG, "mu": 1.0, "temperature": 0.5, "feature": None},
+    "FedSSA": {
+        **HEAD,
+        "weighting": "uniform",
+        "mu": 0.5,
+        "stable_after": 2,
+        "convex": False,
+        "stale": False,
+    },
+    "LGFedAvg": HEAD,
     "SCAFFOLD": {**FEDAVG, "weighting": "uniform", "server_lr": 1.0, "optimizers": "sgd"},
 }
 
@@ -215,6 +225,8 @@ LIMITS = [
     ("FedRep", "personal_layers", [1], [0]),
     ("FedRep", "head_epochs", [0], [-1]),
     ("FedRep", "body_epochs", [0], [-1]),
+    ("FedSSA", "mu", [0, 1], [-0.1, 1.1]),
+    ("FedSSA", "stable_after", [1], [0]),
     ("MOON", "mu", [0], [-0.1]),
     ("MOON", "temperature", [0.1], [0]),
     ("FedAdagrad", "beta1", [0, 0.9], [-0.1, 1]),

@@ -79,7 +79,7 @@ def test_a_round_by_hand(monkeypatch):
     people = [potluck.Participant(f"p{i}", Line(), data, plan=plan) for i in range(10)]
     federation = potluck.Federation(people, Steep(), engine="serial", participation=1)
     federation.run(0)
-    key = next(iter(federation.server.state["control"]))
+    (key,) = Steep().controlled(federation.server, "p0").values()
     federation.server.state["control"] = {key: torch.tensor([[0.2]], dtype=torch.float64)}
     for person in people:
         person.state["c"] = {"w": torch.tensor([[0.2]], dtype=torch.float64)}
