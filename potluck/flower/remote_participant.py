@@ -12,6 +12,7 @@ from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
 from potluck.core.task_choice import task_told
 from potluck.engines.base import own_model
+from potluck.federation.model_inputs import ModelInputs
 from potluck.federation.participant import Equipment, Participant, State
 from potluck.flower.protocol import Accepted
 
@@ -71,6 +72,7 @@ class RemoteParticipant(Participant):
         self.kinds = data.kinds
         self.held = {"data": data, "validation": None, "test": None, "learner": None, "state": {}, "codecs": None}
         self._public, self._seen = None, {}
+        self.inputs = ModelInputs(name, None)
         self.seed = 0
         self.round = 0
         self.answering = own_model
