@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from potluck.core.samples import Samples
     from potluck.core.schema import Schema, TensorSpec
     from potluck.core.tasks import Task
+    from potluck.core.window import Window
     from potluck.federation.availability import Availability
     from potluck.federation.clock import Device, VirtualClock
     from potluck.federation.federation import Federation
@@ -64,6 +65,7 @@ _NAMES = {
     "core.schema": ("Schema", "TensorSpec"),
     "core.tasks": ("Task",),
     "federation.availability": ("Availability",),
+    "core.window": ("Window",),
     "federation.clock": ("Device", "VirtualClock"),
     "federation.federation": ("Federation",),
     "federation.method": ("Method", "Needs", "exchange"),
@@ -112,6 +114,7 @@ __all__ = [
     "TensorSpec",
     "Update",
     "VirtualClock",
+    "Window",
     "choose_plan",
     "compare",
     "data",

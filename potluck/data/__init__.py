@@ -17,7 +17,7 @@ from potluck.data.partitioners import (
     split,
     superclasses,
 )
-from potluck.data.plots import Holdings, holdings, plot_partition
+from potluck.data.plots import Holdings, holdings, plot_partition, plot_window
 from potluck.data.public import Aside, from_source, split_public, valid_values
 from potluck.data.shift_plots import plot_shift
 from potluck.data.shifts import SHIFTS, colour, noise, rotation, shift
@@ -46,6 +46,7 @@ __all__ = [
     "npz",
     "plot_partition",
     "plot_shift",
+    "plot_window",
     "quantity",
     "rotation",
     "shift",

@@ -1,4 +1,4 @@
-"""Which participant has how many rows of each class: a table of counts, and a plot of it."""
+"""Which participant, or which round, has how many rows of each class: a table of counts, and a plot of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from potluck.core.errors import DataError, PotluckError, SettingsError, how_to_install
 from potluck.core.labels import LabelSpace, label_space
+from potluck.core.window import Window
 from potluck.data.partition import Partition
 from potluck.data.sampling import as_labels
 
@@ -52,18 +53,41 @@ def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -
 
 def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
     """Plots a partition to a PNG or SVG: a tile for each participant and class, bars for the totals."""
+    held = holdings(partition, y, names)
+    own = np.array([[label in space for label in held.classes] for space in partition.labels])
+    title = f"Who holds what: {len(held.names)} participants, {len(held.classes)} classes, {held.counts.sum():,} rows"
+    below = "participant" if own.all() else "participant (grey: not among its classes)"
+    return _saved(path, held, own, title, below)
+
+
+def plot_window(window: Window, y: Any, rounds: int, path: str | Path) -> Path:
+    """Plots to a PNG or SVG how many rows of each class a participant with a ``Window`` trains on in each round.
+
+    Args:
+        window: which of its rows it has in a round.
+        y: the labels of all its rows, in the order of time.
+        rounds: how many rounds are shown.
+        path: the file.
+    """
+    classes, codes = np.unique(as_labels(y, "y"), return_inverse=True)
+    numbers = range(1, rounds + 1)
+    counts = [np.bincount(codes[window.rows(number, len(codes)).numpy()], minlength=len(classes)) for number in numbers]
+    held = Holdings(tuple(map(str, numbers)), label_space(classes, "y"), np.array(counts))
+    title = f"What it trains on: {window.size} rows, {window.step} further on in each of {rounds} rounds"
+    return _saved(path, held, np.ones(held.counts.shape, dtype=bool), title, "round")
+
+
+def _saved(path: str | Path, held: Holdings, own: NDArray[Any], title: str, below: str) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise SettingsError(f"The file of a plot is named {path.name!r}; expected a name that ends in .png or .svg.")
-    held = holdings(partition, y, names)
-    own = np.array([[label in space for label in held.classes] for space in partition.labels])
-    figure = _draw(held, own)
+    figure = _draw(held, own, title, below)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     return path
 
 
-def _draw(held: Holdings, own: NDArray[Any]) -> Any:
+def _draw(held: Holdings, own: NDArray[Any], title: str, below: str) -> Any:
     try:
         from matplotlib.colors import LinearSegmentedColormap, ListedColormap
         from matplotlib.figure import Figure
@@ -80,9 +104,7 @@ def _draw(held: Holdings, own: NDArray[Any]) -> Any:
     bars.set_ylabel("rows")
     bars.tick_params(bottom=False, labelbottom=False, labelsize=7)
     bars.spines[["top", "right", "bottom"]].set_visible(False)
-    bars.set_title(
-        f"Who holds what: {people} participants, {kinds} classes, {totals.sum():,} rows", loc="left", fontsize=11
-    )
+    bars.set_title(title, loc="left", fontsize=11)
 
     line = {"edgecolors": "white", "linewidth": 0.6}
     tiles.pcolormesh(np.ma.masked_where(own, own).T, cmap=ListedColormap([_GREY]), **line)
@@ -96,7 +118,7 @@ def _draw(held: Holdings, own: NDArray[Any]) -> Any:
     fitting = max(len(name) + 1 for name in held.names) * 0.065 < wide
     tiles.set_xticks(middles, held.names, rotation=0 if fitting else 90, fontsize=7)
     tiles.set_yticks(np.arange(kinds) + 0.5, [str(label) for label in held.classes], fontsize=8)
-    tiles.set_xlabel("participant" if own.all() else "participant (grey: not among its classes)")
+    tiles.set_xlabel(below)
     tiles.set_ylabel("class")
     tiles.tick_params(length=0)
     tiles.spines[:].set_visible(False)

@@ -78,7 +78,7 @@ def participant_fingerprint(
         **_codecs(channel),
     }
     found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}
-    return {**found, "data": _samples([participant.data])}
+    return {**found, "data": _samples([participant.thing("data")])}
 
 
 def check_resumable(
@@ -126,8 +126,9 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "architecture": learner.architecture.digest if isinstance(learner, Network) else _settings(model),
         "plan": _plain(participant.plan),
         **participant.task.described(),
-        "samples": len(participant.data),
+        "samples": len(participant.thing("data")),
         "weight": participant.weight,
+        **({"window": _plain(participant.window)} if participant.window else {}),
         **({"models": _declared(participant)} if participant.specs else {}),
     }
 

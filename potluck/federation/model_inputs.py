@@ -56,8 +56,10 @@ class ModelInputs:
         return samples if self.preprocessing is None or samples is None else self.read(samples)
 
 
-def divided(brought: Samples, share: float, seed: int, owner: str) -> tuple[Samples, Samples | None]:
-    """Training and validation data; which samples are held back depends on seed and owner alone."""
+def divided(
+    brought: Samples, share: float, seed: int, owner: str, *, in_order: bool = False
+) -> tuple[Samples, Samples | None]:
+    """Training data, perhaps in the order given, and validation data; which these are depends on seed and owner."""
     total = len(brought)
     held = round(share * total) if 0 <= share < 1 else 0
     if not 0 <= share < 1 or (share > 0 and held == 0) or held >= total:
@@ -68,4 +70,5 @@ def divided(brought: Samples, share: float, seed: int, owner: str) -> tuple[Samp
     if held == 0:
         return brought, None
     order = torch.randperm(total, generator=generator(seed, owner, "validation"))
-    return brought.take(order[held:]), brought.take(order[:held])
+    training = order[held:].sort().values if in_order else order[held:]
+    return brought.take(training), brought.take(order[:held])

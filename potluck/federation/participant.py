@@ -22,6 +22,7 @@ from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
 from potluck.core.tasks import Task
+from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.federation.model_inputs import ModelInputs, divided
@@ -89,6 +90,8 @@ class Participant:
         weight: its credibility, a factor in votes and means; by default 1.
         preprocess: a scikit-learn transformer between its data and its model. A copy is fitted on its training rows
             alone, and applied to everything that its model reads. By default None.
+        window: which of its samples, in the order of time, it trains on in which round; by default None, for all in
+            every round.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
         head: the name of a network's layer that answers, or several, in the order in which they run; by default the
@@ -112,6 +115,7 @@ class Participant:
         metrics: Sequence[MetricSetting] | None = None,
         weight: float = 1.0,
         preprocess: Any = None,
+        window: Window | None = None,
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
     ) -> None:
@@ -122,6 +126,8 @@ class Participant:
         self.name = name
         self.plan = as_plan(plan, name)
         self.weight = float(weight)
+        self.window = window
+        self._windowed: tuple[Samples, int, Samples] | None = None
         self.inputs = ModelInputs(name, preprocess)
         given = read_labelled(data, name)
         open_task = as_task(task, name, labels, metrics)
@@ -196,9 +202,15 @@ class Participant:
 
     @property
     def data(self) -> Samples:
-        """The samples it trains on."""
+        """The samples it trains on: all, or those of the round."""
         data: Samples = self.thing("data")
-        return data
+        return data if self.window is None else self._in_window(data, self.window)
+
+    def _in_window(self, data: Samples, window: Window) -> Samples:
+        first = window.begins(self.round, len(data))
+        if self._windowed is None or self._windowed[0] is not data or self._windowed[1] != first:
+            self._windowed = data, first, data.take(window.rows(self.round, len(data)))
+        return self._windowed[2]
 
     @property
     def validation(self) -> Samples | None:
@@ -329,7 +341,8 @@ class Participant:
 
     def as_brought(self, seed: int) -> dict[str, Any]:
         """Its training ("data"), validation and test data under a federation's seed, as they were brought."""
-        training, validation = divided(self.thing("brought"), self._held_back, seed, self.name)
+        brought, in_order = self.thing("brought"), self.window is not None
+        training, validation = divided(brought, self._held_back, seed, self.name, in_order=in_order)
         given = self.thing("brought validation")
         return {"data": training, "validation": given or validation, "test": self.thing("brought test")}
 

@@ -109,6 +109,7 @@ class FederationBuilder:
                         validation=party.validation,
                         weight=party.weight,
                         head=party.head,
+                        window=party.window,
                     )
                 if party.tune:
                     participant.plan = self._chosen(position, participant, engine)

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, fie
 from potluck.core.errors import PotluckError
 from potluck.core.labels import Label
 from potluck.core.plan import Plan
+from potluck.core.window import Window
 from potluck.engines import DeviceName, make_engine
 from potluck.engines.hardware import Precision
 from potluck.federation.availability import Availability
@@ -112,6 +113,7 @@ class ParticipantSection(Section):
     weight: float = Field(1.0, gt=0)
     head: str | list[str] | None = None
     unseen: bool = False
+    window: Window | None = None
 
     def names(self) -> list[str]:
         """What its participants are called."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from potluck.core.errors import DataError, PotluckError, SettingsError
-from potluck.data import Partition, by_classes, dirichlet, holdings, plot_partition
+from potluck.core.window import Window
+from potluck.data import Partition, by_classes, dirichlet, holdings, plot_partition, plot_window
 
 Y = np.array(["b", "a", "b", "c"])
 HELD = Partition([np.array([0, 1, 2]), np.array([], dtype=int)], [("a", "b"), ("a", "b", "c")])
@@ -73,3 +74,10 @@ def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PotluckError, match=r"pip install '\.\[plots\]'"):
         plot_partition(HELD, Y, tmp_path / "held.png")
+
+
+def test_a_window_is_plotted_round_by_round(tmp_path):
+    path = plot_window(Window(size=30, step=10), np.repeat([0, 1, 2], 20), 4, tmp_path / "drift.png")
+    assert path.stat().st_size > 1000
+    with pytest.raises(SettingsError, match=r"ends in \.png or \.svg"):
+        plot_window(Window(size=30, step=10), np.repeat([0, 1, 2], 20), 4, tmp_path / "drift.txt")
