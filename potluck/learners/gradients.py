@@ -28,11 +28,11 @@ LossOf = Callable[[Gradients, Batch], Tensor]
 """The loss for a batch, as a function of the parameters whose gradients are sought."""
 
 
-def noise_apart(batch: Batch) -> tuple[Batch, Gradients]:
-    """A batch without the numbers that were drawn for each parameter, and these."""
-    drawn = {name: column for name, column in batch.items() if name.startswith(GRADIENT_NOISE)}
-    rest = {name: column for name, column in batch.items() if name not in drawn}
-    return rest, {name.removeprefix(GRADIENT_NOISE): column for name, column in drawn.items()}
+def noise_apart(batch: Batch, context: Context) -> tuple[Batch, Context]:
+    """A batch without the numbers that were drawn for each parameter, and the context with them."""
+    drawn = {name.removeprefix(GRADIENT_NOISE): c for name, c in batch.items() if name.startswith(GRADIENT_NOISE)}
+    rest = {name: column for name, column in batch.items() if not name.startswith(GRADIENT_NOISE)}
+    return rest, {**context, "gradient_noise": drawn}
 
 
 def gradients_in_pieces(gradients_of: Callable[[Batch], Found], batch: Batch, work: Fit, plan: Plan) -> Found:

@@ -184,10 +184,7 @@ class Network(Learner):
                 batch = nested({name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()})
                 if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
-                told = context
-                if work.gradient_noise:
-                    batch, drawn = noise_apart(batch)
-                    told = {**context, "gradient_noise": drawn}
+                batch, told = noise_apart(batch, context) if work.gradient_noise else (batch, context)
                 losses.append([])
                 epochs.append(step.epoch)
                 for objectives, sought in updates:
@@ -227,7 +224,9 @@ class Network(Learner):
         """Weights are tensors, and tensors can always be kept."""
 
     def state(self) -> dict[str, Any]:
-        return {"weights": self.weights(), **self.memory()}
+        frozen, entries = self.frozen(), self.model.state_dict().items()  # what is frozen is never written to
+        weights = {name: entry if name in frozen else entry.to("cpu", copy=True) for name, entry in entries}
+        return {"weights": weights, **self.memory()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.load(state["weights"])

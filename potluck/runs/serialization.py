@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,23 @@ class StateError(PotluckError, TypeError):
 
 
 def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
-    """Splits state into its tensors, named by their paths, and JSON that says where each belongs."""
+    """Splits state into its tensors, named by their paths, and JSON that says where each belongs.
+
+    A tensor that is held in several places, as a frozen base by many networks, is stored once.
+    """
     tensors: dict[str, Tensor] = {}
     memory: set[int] = set()
+    stored: dict[Hashable, str] = {}
 
     def walk(value: Any, path: str) -> Any:
         if isinstance(value, Tensor):
-            name = f"{len(tensors)}:{path}"
+            start = value.untyped_storage().data_ptr()
+            place = (start, value.storage_offset(), value.dtype, value.shape, value.stride()) if start else None
+            name = stored.setdefault(place, f"{len(tensors)}:{path}") if place else f"{len(tensors)}:{path}"
+            if name in tensors:
+                return {"tensor": name}
             tensor = value.detach().cpu().contiguous()
-            # safetensors refuses tensors that share memory, as one reply held by many participants does.
+            # safetensors refuses tensors that share memory.
             tensors[name] = tensor.clone() if tensor.untyped_storage().data_ptr() in memory else tensor
             memory.add(tensor.untyped_storage().data_ptr())
             return {"tensor": name}

@@ -149,6 +149,26 @@ def test_adapters_on_frozen_bases(bases, plan, monkeypatch):
         assert torch.equal(person.weights()["0.base_layer.weight"], brought[0].weight)
 
 
+def test_a_checkpoint_holds_a_base_once_and_gives_it_back(tmp_path):
+    base = mlp(7, hidden=500)
+
+    def made(folder, rounds, resume=False):
+        people = participants([adapted(base, True) for _ in range(5)])
+        federation = potluck.Federation(people, SharedAdapters(), seed=3, engine="serial")
+        federation.run(rounds, run_dir=folder, resume=resume)
+        return federation
+
+    whole = made(tmp_path / "whole", 2)
+    made(tmp_path / "cut", 1)
+    resumed = made(tmp_path / "cut", 2, resume=True)
+    agree(resumed.history.rows(), whole.history.rows(), 0)
+    weights_agree(resumed.participants.values(), whole.participants.values(), 0)
+    held = {person.network.frozen()["1.base_layer.weight"].data_ptr() for person in resumed.participants.values()}
+    assert held == {base[1].weight.data_ptr()}
+    newest = sorted((tmp_path / "whole").rglob("round-*"))[-1]
+    assert sum(file.stat().st_size for file in newest.iterdir()) < 3 * base[1].weight.nbytes
+
+
 def test_a_frozen_linear_layer_before_others():
     """Plain SGD over a stack keeps linear layers' gradients in factors: not those of what is frozen."""
 

@@ -55,3 +55,13 @@ def test_numbers_that_json_does_not_have_come_back():
     found = unpack(tensors, json.loads(json.dumps(skeleton, allow_nan=False)))
     assert (found["best"], found["mean"], found["none"] == found["none"]) == (float("-inf"), 0.5, False)
     assert skeleton["dict"]["mean"] == 0.5, "as JSON writes it"
+
+
+def test_a_tensor_that_is_held_in_several_places_is_stored_once():
+    base = torch.arange(6.0).reshape(2, 3)
+    state = {"a": base, "b": [base.detach(), base.T, base[0], base.clone(), torch.zeros(0), torch.zeros(0)]}
+    tensors, skeleton = pack(state)
+    assert len(tensors) == 6
+    assert same(unpack(tensors, skeleton), state)
+    starts = [tensor.data_ptr() for tensor in tensors.values() if tensor.numel()]
+    assert len(set(starts)) == 4, "safetensors refuses tensors that share memory"

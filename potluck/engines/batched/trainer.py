@@ -295,10 +295,8 @@ class Training:
         Where linear layers' gradients stay in factors, there is a zero for each of their calls. Its gradient and the
         layer's input are returned in the place of the weights' gradients.
         """
-        known = told = self.context.rebuild(context)
-        if self.work.gradient_noise:
-            batch, drawn = noise_apart(batch)
-            told = {**known, "gradient_noise": drawn}
+        known = self.context.rebuild(context)
+        batch, told = noise_apart(batch, known) if self.work.gradient_noise else (batch, known)
         if not self.data.transformed:
             batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
         in_factors = {call.weight for call in self._calls or ()}
