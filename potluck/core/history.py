@@ -275,17 +275,23 @@ class History:
             raise PotluckError(f"A data frame needs pandas: {how_to_install('pandas')}") from error
         return pandas.DataFrame(self.rows())
 
-    def plot(self, path: str | os.PathLike[str] | None = None, metric: str = "accuracy") -> Figure:
-        """Draws a metric round by round, its mean and its range over participants, and keeps the picture at ``path``.
+    def plot(self, path: str | os.PathLike[str] | None = None, metric: str = "accuracy", by: str = "round") -> Figure:
+        """Draws a metric, its mean and its range over participants, and keeps the picture at ``path``.
 
         Returns matplotlib's figure, which a notebook shows.
+
+        Args:
+            path: where the picture goes; by default nowhere.
+            metric: what is drawn; by default "accuracy".
+            by: what it is drawn by: "round" (the default), "bytes" sent and received by all so far, or "simulated"
+                seconds by the virtual clock.
         """
         from potluck.report.progress import draw_progress
 
         if not any(found for _, found in self.values(metric)):
             numbers = {name for row in self.final.rows for name, value in row.items() if isinstance(value, int | float)}
             raise DataError(f"The history has no {metric!r} to draw.{nearest(metric, numbers - {'round'})}")
-        return draw_progress(self, metric, None if path is None else Path(path))
+        return draw_progress(self, metric, None if path is None else Path(path), by)
 
     def table(self) -> str:
         """The last round in a table, the best one marked as chosen on test data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from potluck.core.errors import SettingsError
+from potluck.core.errors import DataError, SettingsError, nearest
 from potluck.report.figures import DPI, INK, LINE, PAPER, SOFT, TOGETHER, need_matplotlib
 
 if TYPE_CHECKING:
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 KINDS = (".pdf", ".png", ".svg")
 
 
-def draw_progress(history: History, metric: str, path: Path | None) -> Figure:
+BY = {"round": "round", "bytes": "bytes sent and received by all", "simulated": "simulated seconds"}
+"""What a metric may be drawn by."""
+
+
+def draw_progress(history: History, metric: str, path: Path | None, by: str = "round") -> Figure:
     """A line for the mean over participants, in a band from the lowest to the highest."""
+    if by not in BY:
+        raise SettingsError(f"by is {by!r}.{nearest(by, BY)}")
     if path is not None and path.suffix.lower() not in KINDS:
         raise SettingsError(f"A picture named {path.name!r}; expected a name that ends in {', '.join(KINDS)}.")
     need_matplotlib()
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    found = [(number, values) for number, values in history.values(metric) if values]
-    rounds = [number for number, _ in found]
+    places = _places(history, by)
+    found = [(places[number], values) for number, values in history.values(metric) if values]
+    rounds = [place for place, _ in found]
     means = [sum(values) / len(values) for _, values in found]
     lowest, highest = [min(values) for _, values in found], [max(values) for _, values in found]
 
@@ -33,10 +40,10 @@ def draw_progress(history: History, metric: str, path: Path | None) -> Figure:
     axes = figure.add_subplot(facecolor=PAPER)
     axes.fill_between(rounds, lowest, highest, color=TOGETHER, alpha=0.18, lw=0, label="lowest to highest")
     axes.plot(rounds, means, color=TOGETHER, lw=2, marker="o" if len(rounds) < 2 else None, label="mean")
-    axes.set_xlabel("round", color=SOFT)
+    axes.set_xlabel(BY[by], color=SOFT)
     axes.set_ylabel(metric.replace("_", " "), color=SOFT)
     axes.set_title(f"{len(found[-1][1])} participants", loc="left", color=INK, fontsize=11)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=by != "simulated"))
     axes.tick_params(length=0, labelcolor=SOFT)
     axes.grid(axis="y", color=LINE, lw=0.8)
     axes.set_axisbelow(True)
@@ -46,3 +53,17 @@ def draw_progress(history: History, metric: str, path: Path | None) -> Figure:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     return figure
+
+
+def _places(history: History, by: str) -> dict[int, float]:
+    """Where each round stands on the axis."""
+    if by == "simulated":
+        late = dict(history.simulated_seconds())
+        if len(late) < history.rounds:
+            raise DataError("No time was simulated; give the federation a `clock`, or draw by round or bytes.")
+        return dict(late)
+    places, sent = dict[int, float](), 0
+    for row in history.recorded():
+        sent += row["bytes_up"] + row["bytes_down"]
+        places[row["round"]] = sent if by == "bytes" else row["round"]
+    return places

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from potluck.core.errors import DataError, PotluckError, how_to_install, nearest
 from potluck.report.metric import Metric
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 FLOOR, CEILING = "Local", "Pooled"
 """What a participant reaches without the others, and with everybody's data."""
 TENTH = 0.1
+
+
+class Reached(NamedTuple):
+    """When a target was reached: the round, the bytes of all up to there, and the simulated seconds, if any."""
+
+    round: int
+    bytes: int
+    simulated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,8 @@ class EntrySummary:
         up: bytes that one participant sent in one round, on average.
         down: bytes that it received.
         total: bytes of all participants in all rounds.
-        to_target: the round in which the mean reached the target, and the bytes up to there; None where it did not.
+        to_target: the round in which the mean reached the target, the bytes up to there, and how late it was by the
+            virtual clock, where there was one; None where it was not reached.
         seconds: what all have worked.
         validated: the mean over participants on their validation data; empty where there are none.
     """
@@ -52,7 +61,7 @@ class EntrySummary:
     up: tuple[float, ...]
     down: tuple[float, ...]
     total: tuple[int, ...]
-    to_target: tuple[tuple[int, int] | None, ...]
+    to_target: tuple[Reached | None, ...]
     seconds: tuple[float, ...]
     validated: tuple[float, ...]
 
@@ -98,6 +107,11 @@ class Standings:
     def seeds(self) -> list[int]:
         """All seeds."""
         return sorted({trial.seed for trial in self.trials})
+
+    @cached_property
+    def clocked(self) -> bool:
+        """Whether time was simulated."""
+        return any(trial.course(self.metric.name).simulated is not None for trial in self.trials)
 
     @cached_property
     def rounds(self) -> int:
@@ -246,9 +260,10 @@ class Standings:
         ordered = sorted(values, reverse=not self.metric.higher)
         return fmean(ordered[: max(1, math.ceil(TENTH * len(ordered)))])
 
-    def _to_target(self, trial: Trial) -> tuple[int, int] | None:
+    def _to_target(self, trial: Trial) -> Reached | None:
         course, target = trial.course(self.metric.name), self.target
-        for number, mean, sent in zip(course.rounds, course.means, course.bytes, strict=True):
+        late = course.simulated or [None] * len(course.rounds)
+        for number, mean, sent, simulated in zip(course.rounds, course.means, course.bytes, late, strict=True):
             if target is not None and mean is not None and not self.metric.better(target, mean):
-                return number, sent
+                return Reached(number, sent, simulated)
         return None

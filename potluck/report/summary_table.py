@@ -22,6 +22,7 @@ def summary_table(standings: Standings) -> Table:
     if standings.target is not None:
         goal = metric.text(standings.target) + metric.unit
         headings += [f"rounds to {goal}", f"bytes to {goal}"]
+        headings += [f"simulated seconds to {goal}"] if standings.clocked else []
     headings += ["seconds"]
     ordered = [*standings.ranked, *(entry for entry in standings.shown if entry not in standings.ranked)]
     return Table(headings, [_row(standings, standings.summary(entry)) for entry in ordered], strong=1)
@@ -41,8 +42,10 @@ def _row(standings: Standings, row: EntrySummary) -> list[str]:
     if standings.target is not None:
         reached = [found for found in row.to_target if found is not None]
         few = f" ({len(reached)} of {len(row.to_target)})" if 0 < len(reached) < len(row.to_target) else ""
-        cells += [f"{number([found[0] for found in reached])}{few}"]
-        cells += [readable_bytes(round(fmean(found[1] for found in reached))) if reached else "–"]
+        cells += [f"{number([found.round for found in reached])}{few}"]
+        cells += [readable_bytes(round(fmean(found.bytes for found in reached))) if reached else "–"]
+        late = [found.simulated for found in reached if found.simulated is not None]
+        cells += [number(late) if late else "–"] if standings.clocked else []
     return [*cells, number(row.seconds)]
 
 

@@ -58,6 +58,7 @@ class Course:
         bytes: what had been sent and received.
         seconds: what all had worked.
         final: each participant's value after the last round.
+        simulated: how late it was by the virtual clock; by default there was none.
     """
 
     rounds: tuple[int, ...]
@@ -65,6 +66,7 @@ class Course:
     bytes: tuple[int, ...]
     seconds: tuple[float, ...]
     final: Mapping[str, float]
+    simulated: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,4 +127,6 @@ def course(history: History, metric: str) -> Course:
                 standing.pop(row["participant"], None)
         points[number] = (fmean(standing.values()) if standing else None, sent, worked)
     means, travelled, seconds = zip(*points.values(), strict=True) if points else ((), (), ())
-    return Course(tuple(points), means, travelled, seconds, standing)
+    clock = dict(history.simulated_seconds())
+    late = tuple(clock[number] for number in points) if clock and clock.keys() == points.keys() else None
+    return Course(tuple(points), means, travelled, seconds, standing, late)

@@ -37,3 +37,18 @@ def test_a_picture_of_nothing_is_refused(sparse, tmp_path):
         History().plot()
     with pytest.raises(SettingsError, match=r"'x\.doc'; expected a name that ends in \.pdf, \.png, \.svg"):
         sparse.plot(tmp_path / "x.doc")
+
+
+def test_by_bytes_and_by_simulated_time():
+    made = History([row(1, "a", 0.5, 10, 20, simulated_seconds=2.0), row(1, "b", 0.7, 10, 20, simulated_seconds=3.0)])
+    made.add([row(2, "a", 0.9, 5, 5, simulated_seconds=0.5), row(2, "b", 0.9, 0, 0, simulated_seconds=0.25)])
+    for by, expected in (("round", [1, 2]), ("bytes", [60, 70]), ("simulated", [3.0, 3.5])):
+        ((line,), *_) = [axes.lines for axes in made.plot(by=by).axes]
+        assert line.get_xdata().tolist() == expected
+    with pytest.raises(SettingsError, match=r"by is 'byte'\. Did you mean 'bytes'"):
+        made.plot(by="byte")
+
+
+def test_without_a_clock_there_is_no_simulated_time(sparse):
+    with pytest.raises(DataError, match="No time was simulated; give the federation a `clock`"):
+        sparse.plot(by="simulated")

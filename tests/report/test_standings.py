@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from potluck.core.errors import DataError
-from potluck.report.trials import Entry
-from tests.report.histories import four_methods, standings, trial
+from potluck.core.history import History
+from potluck.report.summary_table import summary_table
+from potluck.report.trials import Entry, Trial
+from tests.report.histories import four_methods, history, standings, trial
 
 
 def two():
@@ -26,7 +28,7 @@ def test_a_summary_by_hand():
     assert (found.lost, found.participants) == ((1, 0), 2)
     assert found.worst == pytest.approx((0.5, 0.8))
     assert (found.up, found.down, found.total) == ((10, 10), (20, 20), (120, 120))
-    assert found.to_target == ((2, 120), (2, 120))
+    assert found.to_target == ((2, 120, None), (2, 120, None))
     assert found.seconds == (4.0, 4.0)
 
 
@@ -51,7 +53,7 @@ def test_less_is_better_of_a_loss():
     summary = found.summary(Entry("CoFED"))
     assert summary.gains == pytest.approx((-0.15,))
     assert (summary.lost, summary.worst) == ((1,), (2.0,))
-    assert summary.to_target == ((1, 60),)
+    assert summary.to_target == ((1, 60, None),)
     assert [entry.method for entry in found.ranked] == ["Local", "CoFED"]
 
 
@@ -110,3 +112,16 @@ def test_six_seeds_in_one_order_are_ranked_in_it():
     assert [entry.method for entry in found.ranked] == ["CoFED", "FedAvg", "FD", "Local"]
     assert found.significance().ranking.ranks == {"CoFED": 1.0, "FedAvg": 2.0, "FD": 3.0, "Local": 4.0}
     assert all(pair.real for pair in found.significance().pairs)
+
+
+def test_a_target_is_reached_at_a_simulated_time():
+    late = [[1.5, 2.0], [4.0, 1.0]]
+    rows = [
+        {**row, "simulated_seconds": late[row["round"] - 1][row["participant"] == "b"]}
+        for row in history([{"a": 0.5, "b": 0.6}, {"a": 0.7, "b": 0.8}]).recorded()
+    ]
+    found = standings(Trial(Entry("FD"), 0, History(rows)), target=0.75)
+    assert found.summary(Entry("FD")).to_target == ((2, 120, 6.0),)
+    table = summary_table(found)
+    assert table.headings[9:11] == ["bytes to 75.0%", "simulated seconds to 75.0%"]
+    assert table.rows[0][10] == "6.0"
