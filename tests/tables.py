@@ -74,6 +74,16 @@ def exit_mlp(seed: int | None, exits: int, width: int) -> nn.Module:
     return ExitNetwork(steps, {name: nn.Linear(width, 3) for name in steps}).double()
 
 
+def narrow_mlp() -> nn.Module:
+    """A common model with a feature that is narrower than everybody's."""
+    return mlp(None, 4)
+
+
+def narrow_regressor() -> nn.Module:
+    """The same for one number."""
+    return mlp(None, 4, 1)
+
+
 def _seed(seed: int | None) -> None:
     """None leaves it to who draws the first weights from another seed."""
     if seed is not None:

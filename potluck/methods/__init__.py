@@ -15,7 +15,9 @@ from potluck.methods.feddistill import FedDistill
 from potluck.methods.fedgen import FedGen
 from potluck.methods.fedgh import FedGH
 from potluck.methods.fedin import FedIN
+from potluck.methods.fedkd import FedKD
 from potluck.methods.fedmd import FedMD
+from potluck.methods.fedmrl import FedMRL
 from potluck.methods.fednova import FedNova
 from potluck.methods.fedper import FedPer
 from potluck.methods.fedproto import FedProto
@@ -54,6 +56,8 @@ _ALL = (
     FedGen,
     FedGH,
     FedIN,
+    FedKD,
+    FedMRL,
     FedMD,
     FedNova,
     FedPer,
@@ -103,7 +107,9 @@ __all__ = [
     "FedGH",
     "FedGen",
     "FedIN",
+    "FedKD",
     "FedMD",
+    "FedMRL",
     "FedNova",
     "FedPer",
     "FedProto",

@@ -19,11 +19,11 @@ LEAST = 1e-6
 """The least probability that an estimator's answer counts as, so that it has a logarithm."""
 
 
-def kl(target: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """KL(softmax(target/T) ‖ softmax(logits/T)), a number for each sample; the target is fixed."""
-    fixed = (target.detach() / temperature).log_softmax(dim=-1)
+def kl(target: Tensor, logits: Tensor, temperature: float = 1.0, fixed: bool = True) -> Tensor:
+    """KL(softmax(target/T) ‖ softmax(logits/T)), a number for each sample; as a rule the target is fixed."""
+    said = ((target.detach() if fixed else target) / temperature).log_softmax(dim=-1)
     learning = (logits / temperature).log_softmax(dim=-1)
-    return F.kl_div(learning, fixed, reduction="none", log_target=True).sum(dim=-1)
+    return F.kl_div(learning, said, reduction="none", log_target=True).sum(dim=-1)
 
 
 def answers_of(me: Participant, on: Samples) -> Generator[Request, Any, Tensor]:

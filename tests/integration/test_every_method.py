@@ -39,7 +39,9 @@ from potluck.methods import (
     FedGen,
     FedGH,
     FedIN,
+    FedKD,
     FedMD,
+    FedMRL,
     FedNova,
     FedPer,
     FedProto,
@@ -75,7 +77,7 @@ from tests.tables import (
     weights_agree,
 )
 
-SLIM = "tests.tables:slim_cnn"
+SLIM, NARROW = "tests.tables:slim_cnn", "tests.tables:narrow_mlp"
 PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
 ROUNDS = 3
 SGD = PLAN.replace(momentum=0.0, lr=0.2)
@@ -148,6 +150,8 @@ ROWS = {
     "FedAvg": Row(FedAvg(), alike, federation={"participation": 0.75}),
     "FedAvg layerwise": Row(FedAvg(aggregation="layerwise", batchnorm="local"), mixed),
     "FedAvg personalised": Row(FedAvg(fine_tune=1, batchnorm="local statistics"), alike),
+    "FedKD": Row(FedKD(rounds=3), mixed, federation={"participation": 0.75}),
+    "FedMRL": Row(FedMRL(common=NARROW), mixed, imports=(NARROW,)),
     "FedBN": Row(FedBN(), alike),
     "FedDistill": Row(FedDistill(), mixed),
     "FedGen": Row(FedGen(server_steps=10, hidden=16), headed),
