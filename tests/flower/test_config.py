@@ -149,3 +149,12 @@ def test_the_flower_app_names_what_is_there():
     for component in settings["components"].values():
         module, _, name = component.partition(":")
         assert f"{name} = " in (app / (module.replace(".", "/") + ".py")).read_text()
+
+
+def test_a_participant_names_its_networks_head(folder):
+    things = "tests.flower.things"
+    text = f'name = "a"\nmodel = "mlp"\ndata = {{ name = "{things}:data", seed = 0 }}\nhead = ["3", "5"]\n'
+    (folder / "a.toml").write_text(text)
+    person = read_participant(folder / "a.toml").build()
+    person.join(0, None)
+    assert (person.head, person.body) == (("3", "5"), ("1",))
