@@ -24,13 +24,17 @@ from potluck.methods.fedproto import FedProto
 from potluck.methods.fedprox import FedProx
 from potluck.methods.fedrep import FedRep
 from potluck.methods.fedrolex import FedRolex
+from potluck.methods.fedsalora import FedSALoRA
 from potluck.methods.fedssa import FedSSA
 from potluck.methods.fedtgp import FedTGP
 from potluck.methods.fedyogi import FedYogi
+from potluck.methods.flexlora import FlexLoRA
 from potluck.methods.flop import FLOP
+from potluck.methods.flora import FLoRA
 from potluck.methods.fml import FML
 from potluck.methods.hermes import Hermes
 from potluck.methods.heterofl import HeteroFL
+from potluck.methods.hetlora import HetLoRA
 from potluck.methods.hfl import HFL
 from potluck.methods.inclusivefl import InclusiveFL
 from potluck.methods.inco import InCo
@@ -65,13 +69,17 @@ _ALL = (
     FedProx,
     FedRep,
     FedRolex,
+    FedSALoRA,
     FedSSA,
     FedTGP,
     FedYogi,
+    FlexLoRA,
     FLOP,
+    FLoRA,
     FML,
     Hermes,
     HeteroFL,
+    HetLoRA,
     HFL,
     InclusiveFL,
     InCo,
@@ -99,6 +107,7 @@ __all__ = [
     "CoFED",
     "Ditto",
     "DraftFed",
+    "FLoRA",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -116,10 +125,13 @@ __all__ = [
     "FedProx",
     "FedRep",
     "FedRolex",
+    "FedSALoRA",
     "FedSSA",
     "FedTGP",
     "FedYogi",
+    "FlexLoRA",
     "Hermes",
+    "HetLoRA",
     "HeteroFL",
     "InCo",
     "InclusiveFL",

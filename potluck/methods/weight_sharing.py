@@ -312,12 +312,19 @@ class Merge:
         self._means = {key: MaskedMean(entry.shape) for key, entry in server.state["global"].items()}
 
     def add(self, sender: str, tensors: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None = None) -> None:
-        """Merges one participant's entries: w ← Σ (n_k / n) w_k. What counts of them may be said here, too."""
+        """Merges those entries that a participant has sent: w ← Σ (n_k / n) w_k.
+
+        Args:
+            sender: the participant.
+            tensors: what it has sent.
+            masks: what counts of it; by default as the method says.
+        """
         weight = self._method.weight(self._server, sender)
         at = self._method.places(self._server, sender)
         masks = self._method.masks(self._server, sender) if masks is None else masks
         for name, key in self._method.keys(self._server, sender).items():
-            self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
+            if name in tensors:
+                self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
 
     def means(self) -> dict[str, Tensor]:
         """The mean by key, of the keys of which anybody sent something. The old values stay as they are."""

@@ -48,11 +48,15 @@ from potluck.methods import (
     FedProx,
     FedRep,
     FedRolex,
+    FedSALoRA,
     FedSSA,
     FedTGP,
     FedYogi,
+    FlexLoRA,
+    FLoRA,
     Hermes,
     HeteroFL,
+    HetLoRA,
     InclusiveFL,
     InCo,
     LGFedAvg,
@@ -98,6 +102,12 @@ def deep() -> list[nn.Module]:
 def narrow() -> list[nn.Module]:
     torch.manual_seed(0)
     return [slim_cnn(rate).double() for rate in (1, 0.5, 0.5, 1)]
+
+
+def adapted() -> list[nn.Module]:
+    """Networks with adapters of different rank; some get theirs from the method."""
+    nets = [mlp(seed, 12) for seed in range(4)]
+    return [nets[0], models.lora(nets[1], 4), models.lora(nets[2], 1), nets[3]]
 
 
 def residual() -> list[nn.Module]:
@@ -172,6 +182,10 @@ ROWS = {
     "FLOP": Row(FLOP(), alike),
     "FML": Row(FML(), mixed),
     "Hermes": Row(Hermes(), alike, people={"validation": 0.25}),
+    "FLoRA": Row(FLoRA(rank=2, base="sent"), adapted, federation={"participation": 0.75}),
+    "FedSALoRA": Row(FedSALoRA(rank=2, base="sent"), adapted),
+    "FlexLoRA": Row(FlexLoRA(rank=2, base="sent"), adapted),
+    "HetLoRA": Row(HetLoRA(rank=2, base="sent", share=0.5, decay=0.1), adapted),
     "HeteroFL": Row(HeteroFL(model=SLIM), narrow, imports=(SLIM,)),
     "HFL": Row(HFL(), alike),
     "InclusiveFL": Row(InclusiveFL(), deep),

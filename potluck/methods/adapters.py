@@ -1,0 +1,250 @@
+"""Low-rank adapters in a federation: only they, and the head, are trained and sent; the network below is frozen.
+
+A participant may bring a network that has adapters (``potluck.models.lora``); others get them at joining. Of each
+adapter A (rank × inputs) and B (outputs × rank) travel, of a convolution with their kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from potluck.core.architecture import Layout, layout_of
+from potluck.core.errors import RequirementsError
+from potluck.core.payload import Payload
+from potluck.core.requests import Fit, Fitted
+from potluck.core.schema import Schema
+from potluck.federation.method import Needs, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.fedavg import Averaging
+from potluck.methods.weight_sharing import LayoutFact, Merge, schema_of
+from potluck.models.lora import adapted_layers, lora
+
+Pair = tuple[Tensor, Tensor]
+"""An adapter's A and B."""
+
+Pairs = dict[str, Pair]
+"""Adapters by the path of their layer."""
+
+
+def down(path: str) -> str:
+    """The name of an adapter's A."""
+    return f"{path}.lora_A.default.weight"
+
+
+def up(path: str) -> str:
+    """The name of an adapter's B."""
+    return f"{path}.lora_B.default.weight"
+
+
+def named(pairs: Pairs) -> dict[str, Tensor]:
+    """Adapters as entries of a network."""
+    return {name: part for path, (a, b) in pairs.items() for name, part in ((down(path), a), (up(path), b))}
+
+
+def paired(tensors: Mapping[str, Tensor], paths: Collection[str]) -> Pairs:
+    """Adapters among a network's entries."""
+    return {path: (tensors[down(path)], tensors[up(path)]) for path in paths}
+
+
+def of_rank(pair: Pair, rank: int) -> Pair:
+    """The first rows of A and the same columns of B; zeros where there are not so many."""
+    a, b = pair
+    missing = max(0, rank - len(a))
+    a = torch.cat([a[:rank], a.new_zeros(missing, *a.shape[1:])])
+    return a, torch.cat([b[:, :rank], b.new_zeros(len(b), missing, *b.shape[2:])], dim=1)
+
+
+def product(pair: Pair) -> Tensor:
+    """B·A as a matrix, outputs × all that one output reads, in float64."""
+    a, b = pair
+    return b.double().flatten(1) @ a.double().flatten(1)
+
+
+def checksum(entries: Mapping[str, Tensor]) -> str:
+    """What tells different weights apart."""
+    found = hashlib.sha256()
+    for name in sorted(entries):
+        found.update(name.encode())
+        found.update(entries[name].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+class Adapters(Averaging):
+    """Joining with adapters, and a round in which they travel. The head is averaged over those who have it.
+
+    Args:
+        rank: r, the rank of everybody's adapters; by default 8.
+        ranks: name → r, for those whose rank is another; by default none. In a real federation bring adapters instead.
+        targets: which layers get adapters, by path or the last part of it; by default all but the last.
+        head: whether the last layer, which is trained whole, is averaged ("average", the default) or stays at home
+            ("local").
+        base: "same" (the default) where everybody brings the same frozen weights, which a checksum tells, or "sent", so
+            that all take over those of the first by name at joining.
+        weighting: as in ``WeightSharing``; by default "samples".
+
+    A subclass says what α is (``alpha_of``), how adapters are put together (``combine``), and who gets what of it
+    (``returned``).
+    """
+
+    needs = Needs(torch_module=True, one_label_space=True, tasks="any")
+    late_joining: ClassVar[bool] = False
+    sends: ClassVar[Mapping[str, str]] = {
+        **Averaging.sends,
+        "greet": "how many samples it has, the shapes and scales of its adapters, the names, shapes and types of the "
+        "other weights it shares, and a checksum of the frozen ones, once",
+        "weights": "its trained adapters and head (no head, if head is local)",
+    }
+
+    rank: int = Field(8, ge=1)
+    ranks: dict[str, int] = Field(default_factory=dict)
+    targets: list[str] | None = None
+    head: Literal["average", "local"] = "average"
+    base: Literal["same", "sent"] = "same"
+    aggregation: Literal["layerwise"] = "layerwise"
+    weighting: Literal["samples", "uniform"] = "samples"
+
+    def alpha_of(self, rank: int) -> float:
+        """α of adapters of a rank; what they add is multiplied by α/r."""
+        raise NotImplementedError
+
+    def combine(self, server: Server, answers: Iterator[tuple[str, Pairs]]) -> None:
+        """Puts everybody's adapters together, as they arrive."""
+        raise NotImplementedError
+
+    def returned(self, server: Server, sender: str) -> Pairs:
+        """The adapters that a participant gets."""
+        raise NotImplementedError
+
+    def prepare(self, me: Participant, model: Any) -> Any:
+        """Puts adapters in, where there are none yet."""
+        if not isinstance(model, nn.Module) or adapted_layers(model):
+            return model
+        rank = self.ranks.get(me.name, self.rank)
+        return lora(model, rank, self.targets, self.alpha_of(rank))
+
+    def adapters(self, me: Participant) -> Pairs:
+        """A participant's adapters."""
+        return paired(me.weights(), adapted_layers(me.model))
+
+    def averaged(self, me: Participant) -> dict[str, Tensor]:
+        """What is averaged entry by entry: all that is trained besides adapters, unless it stays at home."""
+        if self.head == "local":
+            return {}
+        names = me.network.trained_entries() - set(named(self.adapters(me)))
+        return {name: entry for name, entry in me.weights().items() if name in names}
+
+    def frozen(self, me: Participant) -> dict[str, Tensor]:
+        """What nobody trains."""
+        trained = me.network.trained_entries()
+        return {name: entry for name, entry in me.weights().items() if name not in trained}
+
+    def shared(self, me: Participant) -> dict[str, Tensor]:
+        """What is averaged, and what all take over at joining."""
+        return self.averaged(me) | (self.frozen(me) if self.base == "sent" else {})
+
+    def introduction(self, me: Participant) -> dict[str, Any]:
+        frozen, same = self.frozen(me), self.base == "same"
+        return {
+            **super().introduction(me),
+            "adapters": layout_of(named(self.adapters(me))),
+            "scales": {path: float(layer.scaling) for path, layer in adapted_layers(me.model).items()},
+            "frozen": [] if same else sorted(frozen),
+            "checksum": checksum(frozen) if same else "",
+        }
+
+    def greeting(self, server: Server, sender: str) -> Schema:
+        own = {"adapters": LayoutFact, "scales": dict[str, float], "frozen": list[str], "checksum": str}
+        return Schema(facts={**super().greeting(server, sender).facts, **own})
+
+    @exchange(lambda self, server, sender: self.greeting(server, sender))
+    def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """Sees to it that all have adapters at the same layers of the same network."""
+        replies = super().greet(server, answers)
+        told = server.state["told"]
+        first = min(told)
+        for sender, own in told.items():
+            if _but_the_rank(own) != _but_the_rank(told[first]):
+                raise RequirementsError(
+                    f"{sender}'s adapters are not where {first}'s are, or at layers of other sizes: "
+                    f"{sorted(own['scales'])} and {sorted(told[first]['scales'])}. Name the layers as `targets`."
+                )
+            if own["checksum"] != told[first]["checksum"]:
+                raise RequirementsError(
+                    f"{sender}'s frozen weights differ from {first}'s. Adapters need the same network below: bring one "
+                    f'that was trained before, or let all take over {first}\'s with base="sent".'
+                )
+        return replies
+
+    def training(self, me: Participant) -> Fit:
+        """What is frozen stays as it is, statistics of normalisation layers as well."""
+        return Fit(freeze_norm_stats=True)
+
+    def update(self, me: Participant) -> Pairs:
+        """The adapters that a participant sends after training."""
+        return self.adapters(me)
+
+    def upload(self, me: Participant, fitted: Fitted) -> Payload:
+        return Payload({**self.averaged(me), **named(self.update(me))})
+
+    def adapter_schema(self, server: Server, sender: str) -> Schema:
+        """What a participant sends in a round."""
+        layout, told = server.state["layouts"][sender], server.state["told"][sender]
+        averaged = [name for name in layout if name not in told["frozen"]]
+        adapters = [name for path in self.sent(server, sender) for name in (down(path), up(path))]
+        return schema_of(layout | told["adapters"], averaged + adapters)
+
+    def sent(self, server: Server, sender: str) -> list[str]:
+        """The layers whose adapters a participant sends."""
+        return list(server.state["told"][sender]["scales"])
+
+    @exchange(lambda self, server, sender: self.adapter_schema(server, sender))
+    def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """The mean of the heads; the adapters as the method puts them together."""
+        self.forget_base(server)
+        merge, senders = Merge(self, server), []
+
+        def received() -> Iterator[tuple[str, Pairs]]:
+            for sender, payload in answers:
+                merge.add(sender, payload.tensors)
+                senders.append(sender)
+                yield sender, paired(payload.tensors, self.sent(server, sender))
+
+        self.combine(server, received())
+        merge.finish()
+        return self.replies(server, senders)
+
+    def forget_base(self, server: Server) -> None:
+        """What is frozen is with all participants: the server needs it no more."""
+        told = server.state["told"]
+        frozen = {self.keys(server, sender)[name] for sender in told for name in told[sender]["frozen"]}
+        server.state["global"] = {key: e for key, e in server.state["global"].items() if key not in frozen}
+
+    def means_of(self, server: Server, sender: str) -> dict[str, Tensor]:
+        """The current means of what is averaged entry by entry."""
+        held = server.state["global"]
+        return {name: held[key] for name, key in self.keys(server, sender).items() if key in held}
+
+    def reply(self, server: Server, sender: str) -> Payload:
+        return Payload({**self.means_of(server, sender), **named(self.returned(server, sender))})
+
+    def rank_of(self, server: Server, sender: str, path: str) -> int:
+        """The rank of a participant's adapter when it joined."""
+        return int(server.state["told"][sender]["adapters"][down(path)][1])
+
+
+def _but_the_rank(told: Mapping[str, Any]) -> dict[str, list[str | int]]:
+    """Types and shapes of adapters, without ranks."""
+    layout: Layout = told["adapters"]
+    return {
+        name: [one for place, one in enumerate(layout[name]) if place != skipped]
+        for path in told["scales"]
+        for name, skipped in ((down(path), 1), (up(path), 2))
+        if name in layout
+    }
