@@ -23,7 +23,7 @@ KNOWS: dict[str, set[str]] = {
     "engines": {"channel", "learners", "core"},
     "runs": {"core"},
     "federation": {"engines", "runs", "channel", "learners", "models", "reading", "core"},
-    "methods": {"federation", "learners.structure", "core"},
+    "methods": {"federation", "learners.structure", "models.lora", "core"},
     "report": {"core"},
     "recipes": {"methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
