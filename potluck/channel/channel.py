@@ -159,11 +159,17 @@ class Channel:
 
     def remember(self, payload: Payload, route: Route, memory: Memory) -> None:
         """Notes what the participant has received; what came before the last round is forgotten."""
-        known = {name: kept for name, kept in memory.get("received", {}).items() if kept["round"] >= route.round - 1}
+        self.forget(memory, route.round)
+        known = dict(memory.get("received", {}))
         for name, tensor in payload.tensors.items():
             if tensor.is_floating_point():
                 known[name] = {"stamp": route.stamp, "round": route.round, "tensor": tensor}
         memory["received"] = known
+
+    def forget(self, memory: Memory, round: int) -> None:
+        """Drops what a participant received before the last round."""
+        if "received" in memory:
+            memory["received"] = {n: kept for n, kept in memory["received"].items() if kept["round"] >= round - 1}
 
     def _most(self, schema: Schema | None) -> int:
         """How many bytes decoding may make: between two codecs a payload may be larger than before or after."""

@@ -16,6 +16,7 @@ PHASES = {
     "tap": "outputs of inner layers are read",
     "method": "the participants' halves of the method",
     "merge": "the server checks and merges answers, and makes replies",
+    "channel": "payloads are coded and decoded",
     "copy": "data and models are copied to and from the device",
     "storage": "participants are written to disk and read back",
     "evaluate": "all participants are evaluated",

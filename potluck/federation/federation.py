@@ -341,7 +341,11 @@ class Federation:
             "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
-            **({"codecs": LazyReplies(codecs, codecs.__getitem__)} if (codecs := self.server.codec_memory) else {}),
+            **(
+                {"codecs": LazyReplies(codecs, codecs.__getitem__)}
+                if any((codecs := self.server.codec_memory).values())
+                else {}
+            ),
         }
 
     def restore(self, snapshot: State) -> None:

@@ -78,7 +78,7 @@ class ExchangeLoop:
         self._method, self._server, self._engine, self._channel = method, server, engine, channel
         self._devices = clock
         channel.check_exchanges(type(method).__name__, method.exchanges())
-        self._ends = None if channel.is_plain else ChannelEnds(channel, server)
+        self._ends = None if channel.is_plain else ChannelEnds(channel, server, engine.timing)
         self._halves = {
             name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
         }
@@ -107,7 +107,7 @@ class ExchangeLoop:
         self._phase = phase
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
         if self._ends is not None:
-            self._ends.begin(joining=phase == "join")
+            self._ends.begin(self._server.round if phase == "round" else 0)
         arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
         while True:
             if (first := next(arrivals, None)) is not None:

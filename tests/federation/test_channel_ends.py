@@ -61,8 +61,9 @@ def test_a_run_that_was_cut_off_goes_on_with_what_codecs_remember(tmp_path):
     resumed = resumable(FedAvg(), channel=SPARSE)
     agree(unbroken, resumed.run(4, run_dir=tmp_path, resume=True).rows(), 0)
     memory = resumed.participants["p0"].codec_memory
-    assert set(memory) == {"up", "received"}
-    assert set(memory["up"]["weights"]) == {"1"}, "what is left out of the second codec"
+    assert set(memory) == {"up"}
+    assert set(memory["up"]["weights"]) == {"1"}, "what the second codec left out"
+    assert set(resumed.server.codec_memory["p0"]) == {"received"}
 
 
 def test_another_channel_does_not_take_up_the_run(tmp_path):
@@ -158,6 +159,24 @@ def test_an_exchange_that_there_is_not_is_an_error():
         federation(Channel(exchanges={"weigths": {"up": [Compress("zlib")]}}))
     with pytest.raises(SettingsError, match=r"channel is \[TopK\(share=0.1, .*\)\]; expected a Channel"):
         federation([TopK(0.1)])
+
+
+def test_what_was_received_is_held_once_and_for_two_rounds():
+    channel = Channel(up=[Difference(), TopK(0.1)])
+    played = federation(channel, participation=2)
+    for number in range(1, 7):
+        played.run(1)
+        received = [memory["received"] for memory in played.server.codec_memory.values() if memory.get("received")]
+        assert all(kept["round"] >= number - 1 for entries in received for kept in entries.values())
+        assert len({entries["4.weight"]["tensor"].data_ptr() for entries in received}) <= 3, "one for each reply to all"
+
+
+def test_coding_is_a_phase_of_a_profile():
+    played = federation(SPARSE)
+    profile = played.profile()
+    played.run(1)
+    assert profile.seconds["channel"] > 0
+    assert "channel" in profile.table()
 
 
 def test_partial_participation_meets_again():
