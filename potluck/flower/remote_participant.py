@@ -73,6 +73,7 @@ class RemoteParticipant(Participant):
         self.held = {"data": data, "validation": None, "test": None, "learner": None, "state": {}, "codecs": None}
         self._public, self._seen = None, {}
         self.inputs = ModelInputs(name, None)
+        self.window = None
         self.seed = 0
         self.round = 0
         self.answering = own_model
