@@ -32,7 +32,8 @@ def compare(
         float | None, typer.Option(help="A value of the metric: how long until it is reached?", show_default=False)
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="What to compare by: a column of the history.", show_default="accuracy")
+        str | None,
+        typer.Option(help="What to compare by: a column of the history.", show_default="the headline"),
     ] = None,
     pooled: Annotated[
         bool, typer.Option("--pooled", help="Also each model trained on everybody's data: the ceiling.")

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from potluck.cli.console import Warnings, messages, progress, waiting
 from potluck.core.errors import RequirementsError, SettingsError
+from potluck.core.metrics import readable, title
 
 if TYPE_CHECKING:
     from potluck.core.history import Row
@@ -129,8 +130,8 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
         def advance(played: Federation, rows: list[Row]) -> None:
             nonlocal now
             now += 1
-            accuracy = played.history.at(played.history.rounds).accuracy
-            told = "" if accuracy is None else f", accuracy {100 * accuracy:.1f}%"
+            final = played.history.final
+            told = "" if final.score is None else f", {title(final.metric)} {readable(final.metric, final.score)}"
             bar.update(task, completed=played.history.rounds, description=f"rounds{told}")
 
         history = federation.run(

@@ -89,7 +89,7 @@ def compare(
         jobs: how many runs at a time; by default 1. From a script, with more than one, call it under
             ``if __name__ == "__main__":``, as all that starts processes in Python.
         target: a value of the metric to reach; by default none.
-        metric: what to compare by; by default the accuracy.
+        metric: what to compare by; by default the task's headline, such as the accuracy.
         pooled: whether to play the ceiling too: each model trained on everybody's data; by default False.
         cross: whether to measure each model on everybody's test data; by default False.
         changes: settings of the file to change, each as ``"key=value"``; by default none.

@@ -17,6 +17,7 @@ import numpy as np
 
 from potluck.core.columns import Columns
 from potluck.core.errors import DataError, PotluckError, how_to_install, nearest
+from potluck.core.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +41,9 @@ IDLE: Row = {
 SERVER = "server"
 """Who a row is about that tells of a model of the server's."""
 
+WHOSE = ("round", "participant", "model")
+"""What says whom a row is about."""
+
 _MEASURED = ("accuracy", "loss", "macro_f1")
 """Numbers that a row may lack, or hold as None."""
 
@@ -50,23 +54,30 @@ class Standing:
 
     Args:
         round: the round.
-        accuracy: the mean accuracy; None without test data.
-        worst: the worst accuracy; None without test data.
+        metric: what ``score`` and ``worst`` are of: the headline.
+        score: the mean over participants; None without test data.
+        worst: that of whoever has the worst; None without test data.
         rows: the participants' rows.
         models: the rows of further models, of participants' and of the server's, which count in no mean.
-        chosen_on_test: whether this round was chosen by its test accuracy, so that it is no valid result.
+        chosen_on_test: whether this round was chosen by test data, so that it is no valid result.
     """
 
     round: int
-    accuracy: float | None
+    metric: str
+    score: float | None
     worst: float | None
     rows: tuple[Row, ...]
     models: tuple[Row, ...] = ()
     chosen_on_test: bool = False
 
+    @property
+    def accuracy(self) -> float | None:
+        """The mean accuracy; None without test data, and of tasks that have none."""
+        return _mean([row["accuracy"] for row in self.rows if row.get("accuracy") is not None])
+
 
 class History:
-    """Rows with round, participant, accuracy, loss, bytes_up, bytes_down, seconds, and what the method adds.
+    """Rows with round, participant, metrics such as the accuracy, bytes_up, bytes_down, seconds, and what is noted.
 
     A row is recorded only where something happened to a participant. For a round without one, readers get the values
     before ``bytes_up`` from its newest row; those from there on belong to the round of that row alone. A row is about a
@@ -165,15 +176,23 @@ class History:
         return next(reversed(self._rounds), 0)
 
     @property
+    def headline(self) -> str:
+        """The metric by which participants are compared: the first one of a row."""
+        first = self._rows[0] if len(self._rows) else {}
+        metrics = takewhile(lambda name: name not in IDLE, (name for name in first if name not in WHOSE))
+        return next(metrics, "accuracy")
+
+    @property
     def final(self) -> Standing:
         """The last round: what a table should show."""
         return self.at(self.rounds)
 
     @property
     def best(self) -> Standing:
-        """The round of the best mean test accuracy: marked as such, since it is chosen on test data."""
-        means = ((_mean(found), number) for number, found in self.values("accuracy"))
-        top = max(means, key=lambda pair: -1.0 if pair[0] is None else pair[0], default=(None, self.rounds))[1]
+        """The round of the best mean of the headline: marked as such, since it is chosen on test data."""
+        name, sign = self.headline, -1 if self.headline in LOWER_IS_BETTER else 1
+        means = ((_mean(found), number) for number, found in self.values(name))
+        top = max(means, key=lambda pair: -math.inf if pair[0] is None else sign * pair[0], default=(0, self.rounds))[1]
         chosen = self.at(top)
         return replace(chosen, chosen_on_test=True)
 
@@ -182,8 +201,10 @@ class History:
         standing = [self._row(index, round) for index in self._standing(round)]
         rows = tuple(row for row in standing if "model" not in row)
         models = tuple(row for row in standing if "model" in row)
-        scores = [row["accuracy"] for row in rows if row.get("accuracy") is not None]
-        return Standing(round, _mean(scores), min(scores, default=None), rows, models)
+        name = self.headline
+        scores = [row[name] for row in rows if row.get(name) is not None]
+        worst = (max if name in LOWER_IS_BETTER else min)(scores, default=None)
+        return Standing(round, name, _mean(scores), worst, rows, models)
 
     def _standing(self, round: int) -> Iterable[int]:
         """For each participant the row that says how it stood after a round; none where it was not played."""
@@ -275,19 +296,20 @@ class History:
             raise PotluckError(f"A data frame needs pandas: {how_to_install('pandas')}") from error
         return pandas.DataFrame(self.rows())
 
-    def plot(self, path: str | os.PathLike[str] | None = None, metric: str = "accuracy", by: str = "round") -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, metric: str | None = None, by: str = "round") -> Figure:
         """Draws a metric, its mean and its range over participants, and keeps the picture at ``path``.
 
         Returns matplotlib's figure, which a notebook shows.
 
         Args:
             path: where the picture goes; by default nowhere.
-            metric: what is drawn; by default "accuracy".
+            metric: what is drawn; by default the headline.
             by: what it is drawn by: "round" (the default), "bytes" sent and received by all so far, or "simulated"
                 seconds by the virtual clock.
         """
         from potluck.report.progress import draw_progress
 
+        metric = metric or self.headline
         if not any(found for _, found in self.values(metric)):
             numbers = {name for row in self.final.rows for name, value in row.items() if isinstance(value, int | float)}
             raise DataError(f"The history has no {metric!r} to draw.{nearest(metric, numbers - {'round'})}")

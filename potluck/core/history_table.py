@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from potluck.core.history import SERVER, readable_bytes
+from potluck.core.history import IDLE, SERVER, WHOSE, Row, readable_bytes
+from potluck.core.metrics import LOWER_IS_BETTER, SHARES, readable, title
 
 if TYPE_CHECKING:
     from potluck.core.history import History
@@ -17,23 +18,24 @@ if TYPE_CHECKING:
 def table_of(history: History) -> str:
     """The last round: each participant, with its further models beside it; below them the server's models."""
     final, best, spent = history.final, history.best, history.spent()
-    best_of = {row["participant"]: row.get("accuracy") for row in best.rows}
+    metric, others = final.metric, _others(final.rows, final.metric)
+    best_of = {row["participant"]: row.get(metric) for row in best.rows}
     further = {(row["participant"], row["model"]): row for row in final.models}
     beside = list(dict.fromkeys(model for name, model in further if name != SERVER))
     table = Table(title=f"after round {final.round}")
     table.add_column("participant")
-    for heading in ("accuracy", *beside, "macro F1", "loss", f"round {best.round}*", "sent", "received", "seconds"):
+    measured = (title(metric), *beside, *map(title, others), f"round {best.round}*")
+    for heading in (*measured, "sent", "received", "seconds"):
         table.add_column(heading, justify="right")
     for row in final.rows:
         name = row["participant"]
         up, down, seconds = spent[name]
         table.add_row(
             name,
-            _share(row.get("accuracy")),
-            *(_share(further.get((name, model), {}).get("accuracy")) for model in beside),
-            _share(row.get("macro_f1")),
-            _number(row.get("loss")),
-            _share(best_of.get(name)),
+            readable(metric, row.get(metric)),
+            *(readable(metric, further.get((name, model), {}).get(metric)) for model in beside),
+            *(readable(other, row.get(other)) for other in others),
+            readable(metric, best_of.get(name)),
             readable_bytes(up),
             readable_bytes(down),
             f"{seconds:.1f}",
@@ -41,17 +43,21 @@ def table_of(history: History) -> str:
     up, down = history.bytes()
     totals = (readable_bytes(up), readable_bytes(down), f"{history.seconds:.1f}")
     columns = [
-        [row["accuracy"] for (name, own), row in further.items() if own == model and name != SERVER and _has(row)]
+        [row[metric] for (name, own), row in further.items() if own == model and name != SERVER and _has(row, metric)]
         for model in beside
     ]
+    worst = max if metric in LOWER_IS_BETTER else min
+    means = [readable(metric, sum(values) / len(values) if values else None) for values in columns]
+    lowest = [readable(metric, worst(values, default=None)) for values in columns]
+    empty = [""] * len(others)
     table.add_section()
-    table.add_row("mean", _share(final.accuracy), *map(_mean, columns), "", "", _share(best.accuracy), *totals)
-    table.add_row("worst", _share(final.worst), *map(_worst, columns), "", "", _share(best.worst))
+    table.add_row("mean", readable(metric, final.score), *means, *empty, readable(metric, best.score), *totals)
+    table.add_row("worst", readable(metric, final.worst), *lowest, *empty, readable(metric, best.worst))
     table.add_section()
     for (name, model), row in further.items():
         if name == SERVER:
-            measured = _share(row.get("macro_f1")), _number(row.get("loss"))
-            table.add_row(f"{SERVER}: {model}", _share(row.get("accuracy")), *("" for _ in beside), *measured)
+            found = (readable(other, row.get(other)) for other in others)
+            table.add_row(f"{SERVER}: {model}", readable(metric, row.get(metric)), *("" for _ in beside), *found)
     console = Console(width=120, force_terminal=False, color_system=None, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(table)
@@ -59,21 +65,13 @@ def table_of(history: History) -> str:
     return capture.get()
 
 
-def _has(row: dict[str, Any]) -> bool:
-    return row.get("accuracy") is not None
+def _others(rows: tuple[Row, ...], metric: str) -> list[str]:
+    """Two more metrics: shares before numbers; by default, of labels, always the same ones."""
+    found = {name: True for row in rows for name in takewhile(lambda name: name not in IDLE, row) if name not in WHOSE}
+    if found.keys() <= {"accuracy", "loss", "macro_f1", "balanced_accuracy"} and metric == "accuracy":
+        return ["macro_f1", "loss"]
+    return sorted([name for name in found if name != metric][:2], key=lambda name: name not in SHARES)
 
 
-def _mean(values: list[float]) -> str:
-    return _share(sum(values) / len(values) if values else None)
-
-
-def _worst(values: Iterable[float]) -> str:
-    return _share(min(values, default=None))
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.2f}%"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+def _has(row: Row, metric: str) -> bool:
+    return row.get(metric) is not None

@@ -193,10 +193,39 @@ OF_VALUES: Mapping[str, Callable[[Graded], float]] = {
 }
 """Metrics of values, by the short forms of scikit-learn's names."""
 
-LOWER_IS_BETTER = frozenset(
-    {"loss", "log_loss", "mae", "mse", "rmse", "median_ae", "mape", "brier", "perplexity"},
-)
+LOWER_IS_BETTER = frozenset({"loss", "log_loss", "mae", "mse", "rmse", "median_ae", "mape", "brier", "perplexity"})
 """Metrics of which less is better; of all others, more is."""
+
+SHARES = frozenset({*OF_LABELS, "micro_f1", "f1", "top_5_accuracy", "exact_match"} - LOWER_IS_BETTER)
+"""Metrics from 0 to 1, shown in percent."""
+
+TITLES = {
+    "macro_f1": "macro F1",
+    "f1_macro": "macro F1",
+    "micro_f1": "micro F1",
+    "f1_micro": "micro F1",
+    "roc_auc": "ROC AUC",
+    "mae": "MAE",
+    "mse": "MSE",
+    "rmse": "RMSE",
+    "r2": "R²",
+}
+"""How some are written."""
+
+TAKEN = frozenset({"round", "participant", "model", "bytes_up", "bytes_down", "seconds", "simulated_seconds"})
+"""What columns of the history are called that hold something else."""
+
+
+def title(name: str) -> str:
+    """A metric's name for people."""
+    return TITLES.get(name, name.replace("_", " "))
+
+
+def readable(name: str, value: float | None) -> str:
+    """A metric's value for people."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.2f}%" if name in SHARES else f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"
 
 
 def checked(metrics: Sequence[MetricSetting] | MetricSetting, known: Mapping[str, Any]) -> tuple[MetricSetting, ...]:
@@ -208,6 +237,8 @@ def checked(metrics: Sequence[MetricSetting] | MetricSetting, known: Mapping[str
                 f"metrics holds {metric!r}.{nearest(str(metric), known)} Or give a function of (truth, answers)."
             )
     names = [metric_name(metric) for metric in given]
+    if taken := sorted(TAKEN.intersection(names)):
+        raise SettingsError(f"metrics holds {taken[0]!r}, which is a column of the history already; name it otherwise.")
     if len(set(names)) < len(names):
         raise SettingsError(f"metrics names one twice: {names}.")
     return given

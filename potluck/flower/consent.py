@@ -142,9 +142,10 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
         f"The server asks you to take part in {method.__name__} ({settings}), {invitation.rounds} rounds.",
         "",
         "Your machine will send:",
-        "- its name, the labels it tells apart, and the shape of its inputs, at joining",
+        "- its name, its task with the labels it tells apart, and the shape of its inputs, at joining",
         *(f"- {what} ({name})" for name, what in sent.items()),
-        f"- accuracy, loss, macro F1 and balanced accuracy of {measured} on your test data, after each round",
+        f"- the metrics of {measured} on your test data, after each round: accuracy, loss, macro F1 and balanced "
+        "accuracy, or those of your task",
         "- how many seconds it worked, and if something goes wrong, the kind of error",
         *(f"- {line}" for line in _coding(invitation.channel or {})),
         "Your data, your model's code and your plan stay here"

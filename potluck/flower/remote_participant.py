@@ -69,7 +69,7 @@ class RemoteParticipant(Participant):
         self.storage = None
         self.working_bytes = 0
         data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))
-        self.kinds = data.kinds
+        self.kinds, self.window = data.kinds, None
         self.held = {"data": data, "validation": None, "test": None, "learner": None, "state": {}, "codecs": None}
         self._public, self._seen = None, {}
         self.inputs = ModelInputs(name, None)

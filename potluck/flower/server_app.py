@@ -16,6 +16,7 @@ from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
 from potluck.core.labels import label_space
+from potluck.core.metrics import readable, title
 from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
@@ -207,10 +208,11 @@ class ServerRun:
         return federation
 
     def _report_round(self, federation: Federation, rows: list[Row]) -> None:
-        number, accuracy = federation.history.rounds, federation.history.final.accuracy
+        number, final = federation.history.rounds, federation.history.final
         up, down = (sum(row[way] for row in rows) for way in ("bytes_up", "bytes_down"))
         travelled = f"received {readable_bytes(up)}, sent {readable_bytes(down)}"
-        reached = "" if accuracy is None else f", mean accuracy {100 * accuracy:.1f}%"
+        score = readable(final.metric, final.score)
+        reached = "" if final.score is None else f", mean {title(final.metric)} {score}"
         self._progress.report(f"round {number} of {self.file.rounds}: {travelled}{reached}")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
+from potluck.core.metrics import readable, title
 from potluck.flower.client import Client
 from potluck.flower.processes import HERE, Program, environment, free_port, only_our_app
 from potluck.flower.protocol import (
@@ -207,6 +208,7 @@ def _response_line(message: Message) -> str:
     answer = read_response(message)
     if isinstance(answer, ExchangeReached):
         return f"sent {readable_bytes(len(message.body))} ({answer.exchange}) after {answer.seconds:.1f} s of work"
-    if isinstance(answer, PhaseEnded | Evaluated) and (accuracy := answer.metrics.get("accuracy")) is not None:
-        return f"sent metrics: accuracy {100 * accuracy:.1f}%"
+    if isinstance(answer, PhaseEnded | Evaluated) and answer.metrics:
+        told = [f"{title(name)} {readable(name, value)}" for name, value in answer.metrics.items() if value is not None]
+        return f"sent metrics: {', '.join(told) or 'there are none'}"
     return f"answered: {answer.kind}"

@@ -22,7 +22,7 @@ def read_standings(paths: Sequence[Path], metric: str | None = None, target: flo
 
     Args:
         paths: the folders.
-        metric: what to compare by; by default what the comparison says, or the accuracy.
+        metric: what to compare by; by default what the comparison says, or the headline of the runs.
         target: a value of the metric to reach; by default what the comparison says.
     """
     if not paths:
@@ -37,7 +37,7 @@ def read_standings(paths: Sequence[Path], metric: str | None = None, target: flo
         trials = [read_trial(folder, entry) for entry, folder in cells if (folder / MEASURED).is_file()]
     else:
         trials = list(_single(list(_runs(paths))))
-    chosen = metric or about.get("metric") or "accuracy"
+    chosen = metric or about.get("metric") or (trials[0].history.headline if trials else "accuracy")
     goal = about.get("target") if target is None else target
     return Standings(trials, metric_named(chosen), goal, about.get("failed", {}), about)
 

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from potluck.core.metrics import LOWER_IS_BETTER, SHARES, title
 from potluck.report.comparison import spread
-
-LOWER_IS_BETTER = {"loss", "mae", "mse", "rmse", "brier", "perplexity"}
-"""Metrics of which less is better; of all others, more is."""
-SHARES = {"accuracy", "macro_f1", "balanced_accuracy", "micro_f1", "f1", "top_5_accuracy", "exact_match"}
-"""Metrics from 0 to 1, shown in percent."""
-NAMES = {"macro_f1": "macro F1", "micro_f1": "micro F1", "mae": "MAE", "mse": "MSE", "rmse": "RMSE", "r2": "R²"}
-"""How some are written."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class Metric:
     @property
     def title(self) -> str:
         """How it is written for people."""
-        return NAMES.get(self.name, self.name.replace("_", " "))
+        return title(self.name)
 
     @property
     def heading(self) -> str:

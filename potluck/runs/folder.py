@@ -74,14 +74,15 @@ class RunFolder:
         (up, down), final, best = history.bytes(), history.final, history.best
         summary = {
             "rounds": history.rounds,
-            "accuracy": final.accuracy,
+            "headline": final.metric,
+            final.metric: final.score,
             "worst": final.worst,
-            "participants": {row["participant"]: row.get("accuracy") for row in final.rows},
-            **({"models": [_model(row) for row in final.models]} if final.models else {}),
+            "participants": {row["participant"]: row.get(final.metric) for row in final.rows},
+            **({"models": [_model(row, final.metric) for row in final.models]} if final.models else {}),
             "bytes_up": up,
             "bytes_down": down,
             "seconds": history.seconds,
-            "best_chosen_on_test": {"round": best.round, "accuracy": best.accuracy},
+            "best_chosen_on_test": {"round": best.round, best.metric: best.score},
             **{name: content for name, content in about.items() if content},
         }
         self._write("summary.json", summary)
@@ -98,6 +99,6 @@ def replace_file(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _model(row: Row) -> dict[str, Any]:
+def _model(row: Row, metric: str) -> dict[str, Any]:
     """What a summary says of a model that is reported beside the participants."""
-    return {name: row.get(name) for name in ("participant", "model", "accuracy")}
+    return {name: row.get(name) for name in ("participant", "model", metric)}

@@ -64,7 +64,7 @@ def test_a_message_goes_in_and_its_answer_comes_back(local):
     found, lines = handed_over(local, ASKED, client)
     assert client.asked == [ASKED]
     assert found == ANSWER
-    assert lines == ["round 2: the server asks for step 1, received 2.0 kB", "sent metrics: accuracy 50.0%"]
+    assert lines == ["round 2: the server asks for step 1, received 2.0 kB", "sent metrics: accuracy 50.00%"]
 
 
 def test_only_its_user_may_enter_the_folder(local):

@@ -39,6 +39,7 @@ def test_a_new_folder_holds_settings_then_rows_then_a_summary(begun):
     begun.finish(History(rows), {"decisions": {"memory": 3}, "incidents": []})
     assert [json.loads(line) for line in (begun.path / "history.jsonl").read_text().splitlines()] == rows
     assert read(begun, "summary.json") == {
+        "headline": "accuracy",
         "rounds": 2,
         "accuracy": 0.75,
         "worst": 0.5,
