@@ -42,8 +42,12 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
+ClassWeight = Literal["balanced"] | dict[str | int, Annotated[float, Field(ge=0)]] | None
+"""How much labels count."""
+
+
 class Plan(Settings):
-    """How a participant trains a network. An estimator ignores it.
+    """How a participant trains a network. An estimator ignores all of it but ``class_weight``.
 
     Args:
         optimizer: "sgd", "adam" (the default) or "adamw"; or what makes a torch optimizer from parameters and ``lr``
@@ -67,6 +71,9 @@ class Plan(Settings):
             default nothing.
         scale: which bytes (uint8) are divided by 255: "pictures" (the default), where a sample has two or more axes;
             "bytes", wherever they are; "never". No other integers are scaled or cast.
+        class_weight: how much each label of the participant's own training data counts: "balanced", for all the same,
+            or a dict of labels and weights, where others count 1; by default None, for each sample the same. It is in
+            the samples' weights, which plain training and estimators with sample weights heed.
     """
 
     model_config = ConfigDict(title="a plan")
@@ -84,12 +91,15 @@ class Plan(Settings):
     transform: Callable[[Any], Any] | Imported | None = None
     augment: Callable[[Any, torch.Generator], Any] | Imported | None = None
     scale: Literal["pictures", "bytes", "never"] = "pictures"
+    class_weight: ClassWeight = None
     _transform_draws: bool | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Plan:
         if self.momentum and self.optimizer in ("adam", "adamw"):
             raise ValueError(f"momentum = {self.momentum!r} with {self.optimizer!r}, which has its own; leave it out")
+        if isinstance(self.class_weight, dict) and not any(self.class_weight.values()):
+            raise ValueError(f"class_weight = {self.class_weight!r}; expected some weights above 0")
         return self
 
     def replace(self, **changes: Any) -> Plan:

@@ -440,7 +440,7 @@ OptimizerState = dict[str, dict[str, Any]]
 """Parameter name → what the optimizer remembers of it, under torch's own names."""
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
-_FREE = ("lr", "schedule", "epochs", "batch_size")
+_FREE = ("lr", "schedule", "epochs", "batch_size", "class_weight")
 
 
 def _steps(plan: Plan) -> Hashable:

@@ -176,7 +176,8 @@ class Samples:
     def for_network(self, owner: str) -> Samples:
         """These samples as a torch module reads them: tensors without gaps. DataError where they cannot be that."""
         if self.source is not None:
-            return self.with_inputs(self.source.for_network(owner))
+            inputs = self.source.for_network(owner)
+            return self if inputs.source is self.source else self.with_inputs(inputs)
         for name, column in self.input_columns.items():
             check_finite(column, owner if name == "x" else f"{owner}, input {name.removeprefix('x.')!r}")
         return self

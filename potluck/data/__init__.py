@@ -21,6 +21,7 @@ from potluck.data.plots import Holdings, holdings, plot_partition, plot_window
 from potluck.data.public import Aside, from_source, split_public, valid_values
 from potluck.data.shift_plots import plot_shift
 from potluck.data.shifts import SHIFTS, colour, noise, rotation, shift
+from potluck.reading.images import ImageFolder
 
 __all__ = [
     "PARTITIONS",
@@ -28,6 +29,7 @@ __all__ = [
     "SOURCES",
     "Aside",
     "Holdings",
+    "ImageFolder",
     "Partition",
     "Source",
     "arrays",

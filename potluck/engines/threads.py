@@ -15,7 +15,8 @@ import torch
 from potluck.core.inputs import kinds_key
 from potluck.core.requests import Job
 from potluck.engines.auto.strategies import operations
-from potluck.learners.network import EVALUATION_BATCH, Network
+from potluck.learners.network import Network
+from potluck.learners.schedule import rows_at_once
 
 SMALL_STEP = 2e7
 """Up to how many multiplications and additions in a step, forward, one thread computes it."""
@@ -46,7 +47,7 @@ class Threads:
 
     def _operations_in_a_step(self, job: Job) -> int:
         assert isinstance(job.learner, Network)
-        size = min(job.plan.batch_size if job.work.writes else EVALUATION_BATCH, len(job.samples))
+        size = min(job.plan.batch_size if job.work.writes else rows_at_once(job.samples), len(job.samples))
         weights: int = sum(weight.numel() for weight in job.learner.model.parameters())
         at_least = 2 * size * weights
         if at_least > SMALL_STEP:  # to count in more detail, the network is copied

@@ -127,6 +127,7 @@ def _participant(participant: Participant) -> dict[str, Any]:
         "plan": _plain(participant.plan),
         **participant.task.described(),
         "samples": len(participant.thing("data")),
+        **({"preprocess": _settings(prepared.transformer)} if (prepared := participant.inputs.preprocessing) else {}),
         "weight": participant.weight,
         **({"window": _plain(participant.window)} if participant.window else {}),
         **({"models": _declared(participant)} if participant.specs else {}),

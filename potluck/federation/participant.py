@@ -24,6 +24,7 @@ from potluck.core.task_choice import TaskSetting, as_task
 from potluck.core.tasks import Task
 from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
+from potluck.federation.class_weights import with_class_weights
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.federation.model_inputs import ModelInputs, divided
 from potluck.learners.estimator import Estimator
@@ -31,6 +32,7 @@ from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
 from potluck.models import build, makes_models
 from potluck.reading.given import Given, read_inputs, read_labelled
+from potluck.reading.lazy import Preload
 
 if TYPE_CHECKING:
     from potluck.core.samples import SharedData
@@ -92,6 +94,8 @@ class Participant:
             alone, and applied to everything that its model reads. By default None.
         window: which of its samples, in the order of time, it trains on in which round; by default None, for all in
             every round.
+        preload: whether inputs that could be read batch by batch (of a Dataset, a folder of images, a numpy memory map)
+            are read into memory at the start: True, False, or "auto" (the default), for up to 256 MiB.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
         head: the name of a network's layer that answers, or several, in the order in which they run; by default the
@@ -116,6 +120,7 @@ class Participant:
         weight: float = 1.0,
         preprocess: Any = None,
         window: Window | None = None,
+        preload: Preload = "auto",
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
     ) -> None:
@@ -129,7 +134,7 @@ class Participant:
         self.window = window
         self._windowed: tuple[Samples, int, Samples] | None = None
         self.inputs = ModelInputs(name, preprocess)
-        given = read_labelled(data, name)
+        given = read_labelled(data, name, preload)
         open_task = as_task(task, name, labels, metrics)
         self.task: Task = open_task.fitted(given.targets(open_task, name), name)
         brought = given.encoded(self.task, name)
@@ -141,8 +146,8 @@ class Participant:
             "state": {},
             "codecs": None,
             "brought": brought,
-            "brought validation": self._own(validation, f"{name} (validation)") if as_data else None,
-            "brought test": None if test is None else self._own(test, f"{name} (test)"),
+            "brought validation": self._own(validation, f"{name} (validation)", preload) if as_data else None,
+            "brought test": None if test is None else self._own(test, f"{name} (test)", preload),
         }
         """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
         self.storage: DiskStorage | None = None
@@ -329,6 +334,7 @@ class Participant:
         self.inputs.begin(self.data, self.task, seed)
         self._apply(lambda samples, what: self.inputs.preprocessed(samples))
         self.held["learner"] = self._bring(self._prepared(method))
+        self.held["data"] = with_class_weights(self.data, self.task, self.plan.class_weight, self.name)
         learner = self.learner
         learner.check(self.data, self.task, self.plan, self.name)
         if method is not None:
@@ -494,8 +500,8 @@ class Participant:
         """What its method answers, as its owner knows targets: the most probable labels, or the values."""
         return self.task.said(torch.from_numpy(self.predict_proba(x)))
 
-    def _own(self, data: Any, owner: str) -> Samples:
-        given = read_labelled(data, owner)
+    def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
+        given = read_labelled(data, owner, preload)
         return Given(given.inputs.inputs(), given.y).encoded(self.task, owner)
 
     def _bring(self, model: Any) -> Learner:

@@ -75,6 +75,11 @@ def choose_plan(
     candidates = list(plans)
     if not candidates or not all(isinstance(plan, Plan) for plan in candidates):
         raise SettingsError(f"plans is {candidates!r}; expected at least one Plan, e.g. grid(Plan(), lr=[1e-3, 1e-2]).")
+    if any(plan.class_weight != participant.plan.class_weight for plan in candidates):
+        raise SettingsError(
+            f"{participant.name}: plans differ from its own in class_weight, which is in its samples' weights and "
+            f"cannot be chosen; expected the same in all."
+        )
     if participant.validation is None:
         raise DataError(
             f"{participant.name} has no validation data to choose a plan by; expected `validation`, a share of its "

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from potluck.core.architecture import Architecture
+from potluck.core.classification import Classification
 from potluck.core.errors import ModelError, nearest
 from potluck.core.groups import chosen, names_of, within
 from potluck.core.inputs import advice_on, describe, moved, nested
@@ -25,14 +26,13 @@ from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.core.tasks import Task
 from potluck.learners.gradients import as_asked, noise_apart
-from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
-from potluck.learners.traits import Traits, probed
+from potluck.learners.schedule import batch_of, batch_schedule, epoch_means, rows_at_once
+from potluck.learners.traits import Traits, probed, warn_of_probabilities
 
 if TYPE_CHECKING:
     from potluck.core.inputs import Batch
     from potluck.core.objectives import Context, Gradients
 
-EVALUATION_BATCH = 1024
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 
 
@@ -155,6 +155,8 @@ class Network(Learner):
                 f"{owner}: {kind} puts out {found} for {wanted[0][0]} samples; expected {wanted[0]}, one number "
                 f"for each of its {task.outputs} {what}. Change the last layer{pass_}."
             )
+        if isinstance(task, Classification):
+            warn_of_probabilities(output, kind)
         plan.draws(samples)  # which no seed may decide: told before anything is trained
 
     def probe(self, samples: Samples, plan: Plan) -> Traits:
@@ -208,8 +210,9 @@ class Network(Learner):
         reading, view = job.reading, ModelView(self.model.to(device).eval())
         batches = []
         with torch.no_grad():
-            for start in range(0, len(job.samples), EVALUATION_BATCH):
-                x = self.inputs(job, moved(job.samples.at(slice(start, start + EVALUATION_BATCH)), device))
+            size = rows_at_once(job.samples)
+            for start in range(0, len(job.samples), size):
+                x = self.inputs(job, moved(job.samples.at(slice(start, start + size)), device))
                 batches.append(tree_map(Tensor.cpu, reading.compute(view, x)))
         return reading.collect(batches)
 

@@ -7,6 +7,7 @@ one size go together, the largest group first: whoever has an odd batch waits un
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from potluck.core.inputs import flat, is_input
 from potluck.core.plan import Plan
 from potluck.core.randomness import all_seeded, derive, generator
 from potluck.core.requests import Job
+from potluck.core.samples import Samples
 
 GRADIENT_NOISE = "gradient noise of "
 """What goes before a parameter's name where a batch holds the numbers drawn for it."""
@@ -82,6 +84,19 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype) -> dict[str, Tensor]:
 def epoch_means(losses: Tensor, epochs: Tensor) -> tuple[tuple[float, ...], ...]:
     """Losses (steps × objectives) as a mean for each epoch and objective."""
     return tuple(tuple(losses[epochs == epoch].mean(dim=0).tolist()) for epoch in range(int(epochs.max()) + 1))
+
+
+EVALUATION_BATCH = 1024
+"""How many samples are read at a time where nothing is trained."""
+
+EVALUATION_BYTES = 64 * 2**20
+"""How many bytes these have at most, unless a single one has more."""
+
+
+def rows_at_once(samples: Samples) -> int:
+    """How many samples are read at a time where nothing is trained: fewer where samples are large."""
+    size = 4 * sum(math.prod(kind.shape or ()) for kind in samples.kinds.values())
+    return max(1, min(EVALUATION_BATCH, EVALUATION_BYTES // max(1, size)))
 
 
 Shape = tuple[int, int]

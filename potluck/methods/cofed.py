@@ -67,7 +67,7 @@ class CoFED(Method):
         received = me.public.inputs().take(rows).with_targets(y=labels)
         both = Samples.concat([me.data, received])
         if self.class_weighted:
-            both = both.with_targets(weight=inverse_frequency(both.y))
+            both = both.with_targets(weight=inverse_frequency(both.y) * both.columns.get("weight", 1.0))
         plan = me.plan.replace(batch_size=self.update_batch_size, epochs=self.update_epochs)
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}

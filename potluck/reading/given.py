@@ -13,7 +13,8 @@ from potluck.core.errors import DataError, nearest
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.reading.arrays import as_inputs, as_targets, as_weights
-from potluck.reading.datasets import as_items, is_dataset
+from potluck.reading.datasets import Parts, as_items, as_memory_map, is_dataset
+from potluck.reading.lazy import Preload
 from potluck.reading.tables import as_table, is_frame, is_series
 
 WAYS = (
@@ -45,17 +46,21 @@ class Given:
         return self.inputs.with_targets(y=y)
 
 
-def read_labelled(data: Any, owner: str) -> Given:
+def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> Given:
     """Inputs and targets, in any form that ``WAYS`` names; inputs alone, as an array or ``(x, None)``."""
+    y: Any
     if is_dataset(data):
-        items = as_items(data, owner)
-        inputs, weight = items.inputs, None
-        y: Any = items.y
+        items = as_items(data, Parts(owner), preload)
+        inputs, y, weight = items.inputs, items.y, items.weight
     elif isinstance(data, tuple | list) and len(data) in (2, 3):
         x, y, weight = (*data, None) if len(data) == 2 else data
-        x, y = _taken(x, y, owner)
-        x, weight = _taken(x, weight, owner)
-        inputs = read_inputs(x, owner)
+        if is_dataset(x) and isinstance(y, str):
+            items = as_items(x, Parts(owner, y, weight if isinstance(weight, str) else None), preload)
+            inputs, y, weight = items.inputs, items.y, items.weight if isinstance(weight, str) else weight
+        else:
+            x, y = _taken(x, y, owner)
+            x, weight = _taken(x, weight, owner)
+            inputs = read_inputs(x, owner, preload)
     elif isinstance(data, np.ndarray | Tensor):
         inputs, y, weight = read_inputs(data, owner), None, None
     else:
@@ -65,10 +70,14 @@ def read_labelled(data: Any, owner: str) -> Given:
     return Given(inputs, None if y is None else as_targets(y, len(inputs), owner))
 
 
-def read_inputs(x: Any, owner: str) -> Samples:
+def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
     """Inputs alone."""
     if isinstance(x, Samples):
         return x.inputs()
+    if is_dataset(x):
+        return as_items(x, Parts(owner, inputs_alone=True), preload).inputs
+    if isinstance(x, np.memmap):
+        return as_memory_map(x, owner, preload)
     table = as_table(x.to_numpy() if is_series(x) else x, owner)
     if table is not None:
         return Samples({}, source=table)

@@ -12,8 +12,8 @@ from potluck import Fit, FrozenModel, ModelError, Plan, Predict, Samples, Tap
 from potluck.core.classification import Classification
 from potluck.core.objectives import cross_entropy
 from potluck.core.requests import Fitted, Job
-from potluck.learners.network import EVALUATION_BATCH, Network
-from potluck.learners.schedule import batch_schedule
+from potluck.learners.network import Network
+from potluck.learners.schedule import EVALUATION_BATCH, batch_schedule
 
 CPU = torch.device("cpu")
 SEED = 5
@@ -565,3 +565,17 @@ def test_what_is_frozen_gets_memory_of_its_own_when_another_value_is_loaded():
     other.load({"0.weight": (before + 1).float()})
     assert torch.equal(shared, before)
     torch.testing.assert_close(other.weights()["0.weight"], before + 1, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(dim=1), nn.Softmax(dim=-1)])
+def test_a_network_that_ends_in_a_softmax_is_warned_of(last):
+    samples = Samples({"x": torch.randn(4, 3), "y": torch.tensor([0, 1, 0, 1])})
+    with pytest.warns(UserWarning, match="Sequential puts out probabilities: .* leave out the last one"):
+        Network(nn.Sequential(nn.Linear(3, 2), last)).check(samples, Classification((0, 1)), Plan(), "clinic")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("network", [nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2), nn.LogSoftmax(dim=1))])
+def test_logits_are_no_probabilities(network):
+    samples = Samples({"x": torch.randn(4, 3), "y": torch.tensor([0, 1, 0, 1])})
+    Network(network).check(samples, Classification((0, 1)), Plan(), "clinic")

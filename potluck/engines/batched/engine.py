@@ -31,7 +31,8 @@ from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
 from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, held_once, networks, stack_weights
 from potluck.engines.batched.trainer import Training
 from potluck.engines.hardware import let_go, out_of_memory
-from potluck.learners.network import EVALUATION_BATCH, Network
+from potluck.learners.network import Network
+from potluck.learners.schedule import rows_at_once
 
 log = logging.getLogger(__name__)
 
@@ -365,8 +366,9 @@ def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] 
     batches: list[list[Any]] = [[] for _ in jobs]
     layers = stacked_layers(ours_pay(device, len(members))) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), layers:
-        for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
-            cut = slice(start, start + EVALUATION_BATCH)
+        size = rows_at_once(jobs[0].samples)
+        for start in range(0, len(jobs[0].samples), size):
+            cut = slice(start, start + size)
             each = [inputs(number, cut) for number in range(1 if shared else len(jobs))]
             x = each[0] if shared else tree_map(lambda *parts: torch.stack(parts), *each)
             found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
