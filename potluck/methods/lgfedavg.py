@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from potluck.methods.fedavg import Averaging
@@ -22,6 +23,7 @@ class LGFedAvg(HeadSharing, Averaging):
         batchnorm: as in ``HeadSharing``.
     """
 
+    needs = replace(HeadSharing.needs, tasks="any")
     sends: ClassVar[Mapping[str, str]] = {**HeadSharing.sends, "weights": "its trained head; nothing of its extractor"}
 
     weighting: Literal["samples", "uniform"] = "samples"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
@@ -11,7 +13,7 @@ from potluck.core.model_view import FrozenModel, ModelView, input_of
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.requests import Fit, Fitted
-from potluck.federation.method import Needs, Steps
+from potluck.federation.method import Steps
 from potluck.federation.participant import Participant
 from potluck.methods.fedavg import FedAvg
 from potluck.methods.own_loss import own_loss
@@ -35,7 +37,7 @@ class MOON(FedAvg):
         fine_tune: as in ``FedAvg``; by default 0.
     """
 
-    needs = Needs(torch_module=True, head=True, same_architecture=True, one_label_space=True)
+    needs = replace(FedAvg.needs, head=True)
 
     mu: float = Field(1.0, ge=0)
     temperature: float = Field(0.5, gt=0)
