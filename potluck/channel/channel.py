@@ -13,6 +13,7 @@ from potluck.channel.transmission import Transmission
 from potluck.core.errors import PayloadError, SettingsError, nearest
 from potluck.core.payload import Payload
 from potluck.core.schema import Schema
+from potluck.core.stable_names import readable_name
 
 DIRECTIONS: tuple[Direction, ...] = ("up", "down")
 
@@ -57,6 +58,10 @@ class Channel:
     audit: Audit | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.limits, Limits):
+            raise SettingsError(f"limits is {self.limits!r}; expected Limits(…). Codecs are named: Channel(up=[…]).")
+        if not isinstance(self.exchanges, Mapping):
+            raise SettingsError(f"exchanges is {self.exchanges!r}; expected codecs by exchange and direction.")
         for direction in DIRECTIONS:
             _check(direction, getattr(self, direction))
         for exchange, chains in self.exchanges.items():
@@ -73,12 +78,17 @@ class Channel:
     @property
     def has_codecs(self) -> bool:
         """Whether any payload is coded."""
-        return any(True for _ in self._all())
+        return bool(self.all_codecs())
 
     @property
     def remembers_received(self) -> bool:
         """Whether both sides must know what a participant received last."""
-        return any(codec.remembers_received for codec in self._all())
+        return any(codec.remembers_received for codec in self.all_codecs())
+
+    def all_codecs(self) -> list[PayloadCodec]:
+        """The codecs of all directions and exchanges."""
+        single = [codec for own in self.exchanges.values() for codecs in own.values() for codec in codecs]
+        return [*self.up, *self.down, *single]
 
     def codecs(self, exchange: str, direction: Direction) -> Sequence[PayloadCodec]:
         """The codecs of an exchange in a direction, in the order in which they encode."""
@@ -206,12 +216,8 @@ class Channel:
     def _keep(self, route: Route, memory: Memory, codings: Sequence[tuple[PayloadCodec, Coding]]) -> None:
         """Stores what codecs remember."""
         found = {str(place): coding.memory for place, (_, coding) in enumerate(codings) if coding.memory}
-        if found:
+        if found or route.exchange in memory.get(route.direction, {}):
             memory[route.direction] = {**memory.get(route.direction, {}), route.exchange: found}
-
-    def _all(self) -> list[PayloadCodec]:
-        single = [codec for own in self.exchanges.values() for codecs in own.values() for codec in codecs]
-        return [*self.up, *self.down, *single]
 
 
 def _check(where: str, codecs: Any) -> None:
@@ -228,4 +234,4 @@ def _check(where: str, codecs: Any) -> None:
 
 
 def _plain(codecs: Sequence[PayloadCodec]) -> list[dict[str, Any]]:
-    return [{"name": type(codec).__name__, **codec.model_dump(mode="json", fallback=str)} for codec in codecs]
+    return [{"name": type(codec).__name__, **codec.model_dump(mode="json", fallback=readable_name)} for codec in codecs]

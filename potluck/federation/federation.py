@@ -267,7 +267,9 @@ class Federation:
         if found is None:
             folder.append(self.history.recorded())
         else:
-            check_resumable(self.participants.values(), self.method, self.keep_optimizer, self.participation)
+            check_resumable(
+                self.participants.values(), self.method, self.keep_optimizer, self.channel, self.participation
+            )
             snapshot, history = found
             self.restore(snapshot)
             self.history = history

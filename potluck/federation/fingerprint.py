@@ -82,14 +82,21 @@ def participant_fingerprint(
 
 
 def check_resumable(
-    participants: Iterable[Participant], method: Method, keep_optimizer: bool, participation: Participation = 1.0
+    participants: Iterable[Participant],
+    method: Method,
+    keep_optimizer: bool,
+    channel: Channel,
+    participation: Participation = 1.0,
 ) -> None:
     """Raises CheckpointError where a resumed run could not tell whether a setting is still the same.
 
-    That is so for the method's settings, for a function that chooses who takes part, and for optimizers that remember:
-    their state is stored under their name.
+    That is so for the method's and the codecs' settings, for a function that chooses who takes part, and for optimizers
+    that remember: their state is stored under their name.
     """
     found = [(f"{type(method).__name__} is set with", thing) for thing in _nameless(method)]
+    found += [
+        (f"{type(codec).__name__} is set with", thing) for codec in channel.all_codecs() for thing in _nameless(codec)
+    ]
     if not stable_name(participation):
         found.append(("participation is", participation))
     if keep_optimizer:

@@ -200,7 +200,7 @@ class Client:
         admission.admit(me, self._join)
         admission.check_fit(method, self._public, alone=True)
         me.check_keepable()
-        check_resumable([me], method, invitation.keep_optimizer)
+        check_resumable([me], method, invitation.keep_optimizer, self._channel)
         identity = participant_fingerprint(me, method, invitation.keep_optimizer, self._channel)
         self._store = ClientStore(self._folder / invitation.federation, identity)
         self._session, self._model_of = None, None

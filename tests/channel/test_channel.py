@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from potluck.channel.channel import Channel
-from potluck.channel.codecs import Cast, Clip, Codec, Compress, Difference, LowRank, Noise, Quantize, TopK
+from potluck.channel.codecs import Cast, Clip, Codec, Compress, Difference, LowRank, Noise, PayloadCodec, Quantize, TopK
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, SettingsError
 from potluck.core.payload import Payload
@@ -98,6 +98,23 @@ def test_single_exchanges_have_codecs_of_their_own():
         channel.check_exchanges("FedAvg", ["weight", "start"])
 
 
+class Counting(PayloadCodec):
+    """Remembers how many payloads it has seen, up to two."""
+
+    def encode(self, payload, coding):
+        seen = coding.memory.pop("seen", 0) + 1
+        if seen < 3:
+            coding.memory["seen"] = seen
+        return payload
+
+
+def test_what_a_codec_forgets_is_forgotten():
+    channel, memory = Channel(up=[Counting()]), {}
+    for expected in ({"0": {"seen": 1}}, {"0": {"seen": 2}}, {}, {"0": {"seen": 1}}):
+        channel.encode(PAYLOAD, route(), memory)
+        assert memory["up"]["weights"] == expected
+
+
 def test_without_codecs_nothing_happens():
     channel = Channel()
     assert channel.is_plain
@@ -111,6 +128,8 @@ def test_without_codecs_nothing_happens():
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
+        ({"limits": [Cast("float16")]}, r"limits is \[Cast\(.*\)\]; expected Limits\(…\)\. Codecs are named"),
+        ({"exchanges": [Cast("float16")]}, r"exchanges is \[Cast"),
         ({"up": Cast("float16")}, r"up is Cast\(dtype='float16'\); expected a list of codecs"),
         ({"down": ["zstd"]}, r"down\[0\] is 'zstd'; expected a codec"),
         ({"up": [TopK]}, r"up\[0\] is <class .*TopK'>; expected a codec"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -193,3 +195,29 @@ def test_newcomers_leave_nothing_behind():
     history = federation(SPARSE, unseen=unseen)
     history.run(1)
     assert "newcomer" not in history.server.codec_memory
+
+
+class Mapped(Codec):
+    """Applies a function to values on their way, which the receiver gets as they are."""
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+
+    def encode_tensor(self, tensor, coding):
+        return {"": self.function(tensor)}
+
+    def decode_tensor(self, parts, like, coding):
+        return parts[""]
+
+
+def test_a_codec_with_a_function_that_has_no_name_cannot_be_resumed(tmp_path):
+    def channel():
+        return Channel(up=[Mapped(function=lambda tensor: tensor / 2)])
+
+    resumable(FedAvg(), channel=channel()).run(1, run_dir=tmp_path)
+    with pytest.raises(potluck.PotluckError, match=r"Mapped is set with .*, which has no name"):
+        resumable(FedAvg(), channel=channel()).run(2, run_dir=tmp_path, resume=True)
+    named = Channel(up=[Mapped(function=torch.neg)])
+    assert (
+        named.settings()["up"][0]["function"]
+        == Channel(up=[Mapped(function=torch.neg)]).settings()["up"][0]["function"]
+    )
