@@ -6,6 +6,7 @@ from potluck.core.registry import Registry
 from potluck.methods.cofed import CoFED
 from potluck.methods.ditto import Ditto
 from potluck.methods.draftfed import DraftFed
+from potluck.methods.fccl import FCCL
 from potluck.methods.fd import FD
 from potluck.methods.fedadagrad import FedAdagrad
 from potluck.methods.fedadam import FedAdam
@@ -51,6 +52,7 @@ _ALL = (
     CoFED,
     Ditto,
     DraftFed,
+    FCCL,
     FD,
     FedAdagrad,
     FedAdam,
@@ -96,6 +98,7 @@ _ALL = (
 METHODS = Registry("methods", {method.__name__: method for method in _ALL})
 
 __all__ = [
+    "FCCL",
     "FD",
     "FLOP",
     "FML",

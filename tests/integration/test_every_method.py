@@ -21,6 +21,7 @@ from potluck import models
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
 from potluck.methods import (
+    FCCL,
     FD,
     FLOP,
     FML,
@@ -154,6 +155,7 @@ ROWS = {
     "CoFED": Row(CoFED(update_batch_size=16), mixed, PUBLIC[0], chance=0.4),
     "Ditto": Row(Ditto(), alike, federation={"participation": 0.75}),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
+    "FCCL": Row(FCCL(pretrain_epochs=1, public_batch_size=16), mixed, PUBLIC[0]),
     "FD": Row(FD(), mixed, PUBLIC[0]),
     "FedAdagrad": Row(FedAdagrad(server_lr=0.03), alike),
     "FedAdam": Row(FedAdam(server_lr=0.03), alike, federation={"participation": 0.75}),

@@ -1,0 +1,108 @@
+"""FCCL (Huang et al., CVPR 2022; FCCL+, 2023): answers that correlate class by class, and one's own earlier models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from potluck.core.inputs import Batch
+from potluck.core.model_view import FrozenModel, ModelView
+from potluck.core.objectives import Context
+from potluck.core.payload import Payload
+from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.schema import Schema, TensorSpec
+from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.participant import Participant
+from potluck.federation.server import Answers, Server
+from potluck.methods.distillation import kl, mean_answer
+from potluck.methods.label_sharing import LabelSharing
+from potluck.methods.own_loss import own_loss
+
+
+def correlations(own: Tensor, mean: Tensor, similarity: str = "cosine") -> Tensor:
+    """Equation 4: M, the correlation of each column of one's own logits with each column of everybody's mean."""
+
+    def standardised(logits: Tensor) -> Tensor:
+        centred = logits - logits.mean(dim=0)
+        length: Tensor = centred.norm(dim=0)
+        return centred / length.clamp(min=1e-12)
+
+    found = standardised(own).T @ standardised(mean.to(own.dtype))
+    return found if similarity == "cosine" else found * (len(own) - 1) / len(own)
+
+
+def correlation_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """Equation 5: Σ (1 − M_uu)² + λ Σ_{u≠v} (1 + M_uv)²."""
+    found = correlations(model(batch["x"]), batch["mean"], context["similarity"])
+    same = torch.eye(len(found), dtype=torch.bool, device=found.device)
+    weight: float = context["off_diagonal"]
+    return torch.where(same, (1 - found).square(), weight * (1 + found).square()).sum()
+
+
+def earlier_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
+    """Equations 7 to 9: the own loss, and KL from the model before the federation and from that of the last round."""
+    output = model(batch["x"])
+    apart = sum(kl(context[teacher](batch["x"]), output).mean() for teacher in ("intra", "previous"))
+    return own_loss(output, batch, context) + apart
+
+
+class FCCL(LabelSharing):
+    """Algorithm 1: each trains alone at first; each round its public answers are drawn to the mean, then it revisits.
+
+    One exchange of logits and one training on public inputs a round, by the plan's optimizer. The authors' code
+    exchanges at every public batch and makes a new Adam for each, so that every step is one of signs; the first
+    version's consensus has one's own logits of the round before: neither is offered. M is the exact cosine; the code
+    divides by a deviation of n − 1 and by n, so that its M cannot reach 1: an option.
+
+    Args:
+        pretrain_epochs: epochs of training alone before the first round; by default 40.
+        public_epochs: epochs on the public inputs in each round; by default 1.
+        public_batch_size: how many of them at a step, over which M is computed; by default 512.
+        off_diagonal: λ, the weight of correlations between different classes, which are drawn to −1; by default 0.0051.
+        similarity: "cosine" (the default) or "code".
+    """
+
+    needs = Needs(torch_module=True, public="inputs", one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {
+        **LabelSharing.sends,
+        "mean": "for each public sample the logits that its model gives to the labels",
+    }
+
+    pretrain_epochs: int = Field(40, ge=0)
+    public_epochs: int = Field(1, ge=0)
+    public_batch_size: int = Field(512, ge=2)
+    off_diagonal: float = Field(0.0051, ge=0)
+    similarity: Literal["cosine", "code"] = "cosine"
+
+    def join(self, me: Participant) -> Steps:
+        yield from super().join(me)
+        yield Fit(plan=me.plan.replace(epochs=self.pretrain_epochs))
+        me.state.update(intra=me.weights(), previous=me.weights())
+        return None
+
+    def round(self, me: Participant) -> Steps:
+        assert me.public is not None
+        logits = (yield Predict(me.public, logits=True)).float()
+        mean = (yield Exchange("mean", Payload({"logits": logits})))["logits"]
+        yield Fit(
+            correlation_loss,
+            on=me.public.inputs().with_targets(mean=mean),
+            context={"off_diagonal": self.off_diagonal, "similarity": self.similarity},
+            plan=me.plan.replace(epochs=self.public_epochs, batch_size=self.public_batch_size),
+        )
+        yield Fit(earlier_loss, context={name: FrozenModel(me.state[name]) for name in ("intra", "previous")})
+        me.state["previous"] = me.weights()
+        return None
+
+    @exchange(
+        lambda self, server, sender: Schema(
+            {"logits": TensorSpec((server.public_size, len(server.state["labels"])))},
+        )
+    )
+    def mean(self, server: Server, answers: Answers) -> Payload:
+        """Equation 3: Z̄, everybody's mean, one's own included."""
+        return Payload({"logits": mean_answer(answers, "logits").float()})
