@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from potluck.core.errors import RequirementsError
 from potluck.core.payload import Payload
+from potluck.federation.agreement import agreed
 from potluck.federation.method import exchange
 from potluck.federation.server import Answers, Server
 from potluck.methods.perhefed import STRUCTURE, Numbers, PerHeFed, Ratio
@@ -36,11 +36,9 @@ class HFL(PerHeFed):
         """The global model, for participants that share equally many layers."""
         told = dict(answers)
         depths = {sender: len(payload["shapes"]) for sender, payload in told.items()}
-        first = min(depths)
-        for sender, depth in depths.items():
-            if depth != depths[first]:
-                raise RequirementsError(
-                    f"{sender} shares {depth} convolutions and {first} {depths[first]}; HFL maps networks of equal "
-                    f"depth. PerHeFed maps those of any."
-                )
-        return super().structure(server, iter(told.items()))
+        common = agreed(server, depths, _other_depth)
+        return super().structure(server, ((s, payload) for s, payload in told.items() if depths[s] == common))
+
+
+def _other_depth(found: int, expected: int) -> str:
+    return f"it shares {found} convolutions, the others {expected}; HFL maps networks of equal depth, PerHeFed of any"

@@ -50,7 +50,7 @@ class InclusiveFL(Averaging):
 
     def step(self, server: Server, means: dict[str, Tensor]) -> None:
         old = server.state["global"]
-        updates = {key: means[key] - old[key] for key in self.parameters(server)}
+        updates = {key: means[key] - old[key] for key in self.parameters(server) if key in means}
         sizes = self._sizes(server)
         lent = {}
         for place, (own, keys) in enumerate(sizes):

@@ -48,7 +48,8 @@ class InCo(Averaging):
     weighting: Literal["samples", "uniform"] = "uniform"
 
     def step(self, server: Server, means: dict[str, Tensor]) -> None:
-        old, kernels = server.state["global"], self._kernels(server)
+        old = server.state["global"]
+        kernels = {key: place for key, place in self._kernels(server).items() if key in means}
         updates = {key: means[key] - old[key] for key in kernels}
         first = {key: place for key, place in kernels.items() if place.number == 0}
         corrected = {}

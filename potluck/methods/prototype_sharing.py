@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import PositiveInt
+from pydantic import Field
 from torch import Tensor
 
-from potluck.core.errors import RequirementsError
 from potluck.core.model_view import input_of
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Request, Tap
 from potluck.core.schema import Schema
+from potluck.federation.agreement import agreed
 from potluck.federation.method import Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
@@ -69,19 +69,18 @@ class PrototypeSharing(LabelSharing):
         self.take(me, (yield Exchange("prototypes", told)))
         me.state["round"] = me.round
 
-    @exchange(lambda self, server, sender: Schema(facts={"width": PositiveInt}), phase="join")
+    def width_schema(self, server: Server, sender: str) -> Schema:
+        """As many numbers as there is room for, for each label."""
+        most = max(server.budget // (8 * len(server.state["labels"])), 1)
+        return Schema(facts={"width": Annotated[int, Field(ge=1, le=most)]})
+
+    @exchange(width_schema, phase="join")
     def features(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all features have one width; there are no prototypes yet, unless others joined before."""
-        widths = {payload.facts["width"]: sender for sender, payload in answers}
-        if "means" in server.state:
-            widths[server.state["means"].shape[1]] = "the federation"
-        if len(widths) > 1:
-            told = " and ".join(f"{width} ({owner})" for width, owner in sorted(widths.items()))
-            raise RequirementsError(
-                f"Features have {told} numbers; expected as many from all. Name a layer: `feature`."
-            )
+        told = {sender: payload.facts["width"] for sender, payload in answers}
+        width = agreed(server, told, _other_width, server.state["means"].shape[1] if "means" in server.state else None)
         classes = len(server.state["labels"])
-        server.state.setdefault("means", torch.zeros(classes, *widths))
+        server.state.setdefault("means", torch.zeros(classes, width))
         server.state.setdefault("counts", torch.zeros(classes, dtype=torch.int64))
         return self.current(server)
 
@@ -100,3 +99,7 @@ class PrototypeSharing(LabelSharing):
         """Class means of the width that all have."""
         classes, width = server.state["means"].shape
         return class_means_schema(classes, width, self.weighting)
+
+
+def _other_width(found: int, expected: int) -> str:
+    return f"its features have {found} numbers, the others' {expected}; expected as many. Name a layer: `feature`"

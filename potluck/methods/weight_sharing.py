@@ -170,7 +170,7 @@ class WeightSharing(Method):
 
         All others are buffers, for which only a mean makes sense. Known where ``tells_buffers`` is set.
         """
-        return set(server.state["parameters"])
+        return set(server.state["parameters"]).intersection(server.state["global"])
 
     def greeting(self, server: Server, sender: str) -> Schema:
         """What is told at joining."""

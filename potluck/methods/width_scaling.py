@@ -134,15 +134,45 @@ class WidthScaling(Averaging):
         for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
             shapes = {sender: layout[name][1:] for sender, layout in layouts.items() if name in layout}
             agreed(server, {sender: len(shape) for sender, shape in shapes.items()}, partial(_other_family, name))
-        senders = [sender for sender in senders if sender not in server.refused]
         self.forget(server, server.refused)
+        try:
+            send = self._begun(server)
+        except RequirementsError as error:
+            if not (odd := self._outside(server)):
+                raise
+            for sender in odd:
+                server.refuse(sender, f"its entries do not fit into the whole that most fit into. {error}")
+            self.forget(server, odd)
+            send = self._begun(server)
+        return {sender: send[sender] for sender in senders if sender not in server.refused}
+
+    def _begun(self, server: Server) -> dict[str, list[str]]:
+        """Makes the whole, and says who is to send which of its entries."""
+        layouts: Mapping[str, Layout] = server.state["layouts"]
         server.state["labels"] = list(union(tuple(told["labels"]) for told in server.state["told"].values()))
         whole = dict(self._whole(server, layouts))
+        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape in whole.values())
+        if size > server.budget:
+            raise RequirementsError(f"The whole would have {size} bytes; the limit is {server.budget}.")
         server.state["global"] = {name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in whole.items()}
         if self.model is None:
             return self._senders(server)
         self._start_from(server)
-        return {sender: [] for sender in senders}
+        return {sender: [] for sender in layouts}
+
+    def _outside(self, server: Server) -> list[str]:
+        """Those whose entries do not fit into the network that most fit into; nobody where none holds most."""
+        layouts, told = server.state["layouts"], server.state["told"]
+        if self.model is not None:
+            whole = {name: list(entry.shape) for name, entry in server.models[GLOBAL].weights().items()}
+            inside = {sender for sender, own in layouts.items() if _within(own, whole, told[sender])}
+        else:
+            shapes = {sender: {name: like[1:] for name, like in own.items()} for sender, own in layouts.items()}
+            held = [{s for s in layouts if _within(layouts[s], shapes[other], told[s])} for other in layouts]
+            inside, *others = sorted(held, key=len, reverse=True)
+            if any(len(other) == len(inside) and other != inside for other in others):
+                return []
+        return sorted(set(layouts) - inside) if 2 * len(inside) > len(layouts) else []
 
     def _whole(
         self, server: Server, layouts: Mapping[str, Layout]
@@ -222,6 +252,13 @@ def _rows(layout: Layout, told: Mapping[str, Any]) -> list[str]:
     """The entries with a row for each label."""
     count = len(told["labels"])
     return [name for name, like in layout.items() if within(name, told["head"]) and like[1:2] == [count]]
+
+
+def _within(layout: Layout, whole: Mapping[str, Sequence[Any]], told: Mapping[str, Any]) -> bool:
+    """Whether all of a participant's entries fit into another network; a head has a row for each of its own labels."""
+    skipped = {name: int(name in _rows(layout, told)) for name in layout}
+    own = {name: [int(length) for length in shape[skipped[name] :]] for name, (_, *shape) in layout.items()}
+    return all(name in whole and _holds(whole[name][skipped[name] :], shape) for name, shape in own.items())
 
 
 def _holds(whole: Sequence[int], part: Sequence[int]) -> bool:

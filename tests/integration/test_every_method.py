@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import nn
 
 import potluck
 from potluck import models
+from potluck.engines import pick_device
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
 from potluck.methods import (
@@ -68,6 +69,7 @@ from potluck.methods import (
     ScaleFL,
 )
 from tests.flower.fakes import FakeGrid, client_of, served, shared
+from tests.fuzzing import LIARS, Refused, fuzz, strangers_play
 from tests.tables import (
     PLAN,
     SHAPE,
@@ -216,6 +218,12 @@ def federation_of(row: Row, engine: str) -> potluck.Federation:
     )
 
 
+def of_everybody(row: Row, engine: Any, people: Any = None, **settings: Any) -> potluck.Federation:
+    """A federation in which all take part in every round."""
+    people = people or people_of(row)
+    return potluck.Federation(people, row.method, public=row.public, seed=3, engine=engine, **settings)
+
+
 @cache
 def serial(name: str) -> potluck.Federation:
     """The reference, played once for all tests of a row."""
@@ -300,3 +308,27 @@ def test_it_learns_numbers_where_it_says_that_it_serves_any_task(name: str) -> N
         row["r2"] for row in federation.history.rows() if row["round"] == 2 and row["took_part"] and "model" not in row
     ]
     assert sum(explained) / len(explained) > 0
+
+
+EXCHANGING = [name for name, row in ROWS.items() if row.method.exchanges()]
+
+
+@pytest.mark.parametrize("name", EXCHANGING)
+def test_no_message_ends_a_run(name: str) -> None:
+    assert fuzz(partial(of_everybody, ROWS[name]), 2_000 // len(EXCHANGING) + 1, 0) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXCHANGING)
+def test_none_of_many_messages_ends_a_run(name: str) -> None:
+    assert fuzz(partial(of_everybody, ROWS[name]), 100_000 // len(EXCHANGING) + 1, 10_000) > 0
+
+
+@pytest.mark.parametrize("name", ["FedAvg", "FedIN", "CoFED", "DraftFed", "MHAT", "PerHeFed"])
+def test_who_is_refused_at_once_leaves_no_trace(name: str) -> None:
+    """Honest results are those of a federation that the others were never in."""
+    row, device = ROWS[name], pick_device("cpu")
+    honest = [person for person in people_of(row) if person.name not in LIARS]
+    beside = strangers_play(of_everybody(row, Refused(device)), 2)
+    alone = strangers_play(of_everybody(row, "serial", honest), 2)
+    agree([each for each in beside if each["participant"] not in LIARS], alone, 1e-12)

@@ -11,7 +11,7 @@ from tests.tables import headed_cnn, mlp, participants
 
 
 def test_widths_that_differ_are_told_with_their_owners():
-    with pytest.raises(potluck.RequirementsError, match=r"5 \(p1\) and 8 \(p0\) numbers.*`feature`"):
+    with pytest.raises(potluck.RequirementsError, match=r"p1 differs from p0: its features have 5 numbers.*`feature`"):
         potluck.Federation(participants([mlp(0), mlp(1, 5)]), FedProto()).run(1)
 
 

@@ -67,3 +67,20 @@ def test_a_participant_whose_entries_have_another_number_of_dimensions():
     answers = iter((name, Payload(facts={**told, "layout": own})) for name, own in layouts.items())
     with pytest.raises(potluck.RequirementsError, match=r"its 'w' has 2 dimensions, the others' 1; .* of one family"):
         method.greet(server, answers)
+
+
+@pytest.mark.parametrize("odd", [{"w": ["float32", 2, 9]}, {"w": ["float32", 2**20, 2]}, {"v": ["float32", 1]}])
+def test_the_one_that_fits_into_nothing_is_refused_and_the_others_start(odd):
+    """Where everybody's entries fit into one network, the odd one may not end it by having its own."""
+    told = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    layouts = {"A": odd, "B": {"w": ["float32", 4, 4]}, "C": {"w": ["float32", 2, 2]}}
+    layouts["D"] = {"w": ["float32", 3, 3]}
+    method, server = WidthScaling(), Server(0, dict.fromkeys("ABCD", 1.0), budget=2**20)
+    asked = method.greet(server, iter((name, Payload(facts={**told, "layout": own})) for name, own in layouts.items()))
+    if "A" in asked:
+        assert asked["A"].facts["send"] == ["v"], "what nobody else has harms nobody"
+        return
+    assert list(server.refused) == ["A"]
+    assert "do not fit into the whole that most fit into" in server.refused["A"]
+    assert {name: reply.facts["send"] for name, reply in asked.items()} == {"B": ["w"], "C": [], "D": []}
+    assert server.state["global"]["w"].shape == (4, 4)
