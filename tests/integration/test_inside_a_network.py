@@ -154,7 +154,7 @@ def test_a_checkpoint_holds_a_base_once_and_gives_it_back(tmp_path):
 
     def made(folder, rounds, resume=False):
         people = participants([adapted(base, True) for _ in range(5)])
-        federation = potluck.Federation(people, SharedAdapters(), seed=3, engine="serial")
+        federation = potluck.Federation(people, SharedAdapters(), seed=3, engine="serial", device="cpu")
         federation.run(rounds, run_dir=folder, resume=resume)
         return federation
 
