@@ -42,15 +42,15 @@ class Admission:
         name = participant.name
         if name in self.participants:
             raise SettingsError(f"Two participants are named {name!r}; names must differ.")
+        self.participants[name] = participant
+        test = join(participant)
         if participant.built and not participant.builds_its_model:
-            owner = self._models.setdefault(Itself(participant.model), name)
+            owner = self._models.setdefault(Itself(participant.model), name)  # as its method has prepared it
             if owner != name:
                 raise SettingsError(
                     f"{owner} and {name} bring the same model object, so training one would change the "
                     f"other; give each its own (copy.deepcopy)."
                 )
-        self.participants[name] = participant
-        test = join(participant)
         if participant.is_local and isinstance(network := participant.learner, Network):
             for each in (network, *(participant.models[model] for model in participant.specs)):
                 self._look_at(each, participant)

@@ -270,7 +270,8 @@ class Method(Settings):
         """The model that a participant trains, made of the one that it brought: with adapters in, with another head.
 
         It runs when a participant joins, before anything is trained or restored, and must do the same each time. A
-        model that was brought as an object is copied before. Random numbers drawn here are the same at every
+        model that was brought as an object is copied before, but for what is frozen in it: several participants may
+        bring one object, whose frozen weights they then hold together. Random numbers drawn here are the same at every
         participant; those of ``me.generator`` are its own.
 
         Args:

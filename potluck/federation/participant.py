@@ -27,6 +27,7 @@ from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.class_weights import with_class_weights
 from potluck.federation.declared_models import NamedModels, built, together
 from potluck.federation.model_inputs import ModelInputs, divided
+from potluck.federation.preparing import prepared
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
@@ -368,10 +369,8 @@ class Participant:
         self._apply(self.inputs.for_model)
         if method is None or not method.prepares:
             return model
-        if not self.builds_its_model:
-            model = copy.deepcopy(model)  # whoever brought it may bring it again
         with seeded(derive(self.seed, "prepared models")):  # the same for all, so that they can begin alike
-            return method.prepare(self, model)
+            return prepared(model, lambda model: method.prepare(self, model), is_own=self.builds_its_model)
 
     def _equip(self, specs: dict[str, ModelSpec]) -> None:
         """Builds the models that the method declares, in the precision of its own."""
