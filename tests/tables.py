@@ -79,6 +79,11 @@ def narrow_mlp() -> nn.Module:
     return mlp(None, 4)
 
 
+def narrow_cnn() -> nn.Module:
+    """A convolutional network without settings, which a server can be told of by its name."""
+    return cnn(None, 2)
+
+
 def narrow_regressor() -> nn.Module:
     """The same for one number."""
     return mlp(None, 4, 1)

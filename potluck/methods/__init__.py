@@ -12,6 +12,7 @@ from potluck.methods.fedadagrad import FedAdagrad
 from potluck.methods.fedadam import FedAdam
 from potluck.methods.fedavg import FedAvg
 from potluck.methods.fedbn import FedBN
+from potluck.methods.feddf import FedDF
 from potluck.methods.feddistill import FedDistill
 from potluck.methods.fedgen import FedGen
 from potluck.methods.fedgh import FedGH
@@ -58,13 +59,14 @@ _ALL = (
     FedAdam,
     FedAvg,
     FedBN,
+    FedDF,
     FedDistill,
     FedGen,
     FedGH,
     FedIN,
     FedKD,
-    FedMRL,
     FedMD,
+    FedMRL,
     FedNova,
     FedPer,
     FedProto,
@@ -115,6 +117,7 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedBN",
+    "FedDF",
     "FedDistill",
     "FedGH",
     "FedGen",

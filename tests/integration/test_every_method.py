@@ -38,6 +38,7 @@ from potluck.methods import (
     FedAdam,
     FedAvg,
     FedBN,
+    FedDF,
     FedDistill,
     FedGen,
     FedGH,
@@ -86,6 +87,7 @@ from tests.tables import (
 )
 
 SLIM, NARROW = "tests.tables:slim_cnn", "tests.tables:narrow_mlp"
+NARROW_CNN = "tests.tables:narrow_cnn"
 PUBLIC, TEST = made_data(30, 90), made_data(80, 91)
 ROUNDS = 3
 SGD = PLAN.replace(momentum=0.0, lr=0.2)
@@ -168,6 +170,13 @@ ROWS = {
     "FedKD": Row(FedKD(rounds=3), mixed, federation={"participation": 0.75}),
     "FedMRL": Row(FedMRL(common=NARROW), mixed, imports=(NARROW,)),
     "FedBN": Row(FedBN(), alike),
+    "FedDF": Row(
+        FedDF(architectures=(NARROW, NARROW_CNN), steps=8, server_plan={"batch_size": 16}),
+        lambda: [mlp(0, 4), cnn(1, 2), mlp(2, 4), cnn(3, 2)],
+        PUBLIC[0],
+        federation={"participation": 0.75},
+        imports=(NARROW, NARROW_CNN),
+    ),
     "FedDistill": Row(FedDistill(), mixed),
     "FedGen": Row(FedGen(server_steps=10, hidden=16), headed),
     "FedGH": Row(FedGH(), headed, federation={"participation": 0.75}),
