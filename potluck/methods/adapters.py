@@ -7,64 +7,30 @@ adapter A (rank × inputs) and B (outputs × rank) travel, of a convolution with
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from potluck.core.architecture import Layout, layout_of
-from potluck.core.errors import RequirementsError
+from potluck.core.architecture import Layout, difference, layout_of
+from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload
 from potluck.core.requests import Fit, Fitted
 from potluck.core.schema import Schema
+from potluck.federation.agreement import agreed
 from potluck.federation.method import Needs, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.adapter_pairs import Pairs, down, named, paired, up
 from potluck.methods.fedavg import Averaging
-from potluck.methods.weight_sharing import LayoutFact, Merge, schema_of
+from potluck.methods.weight_sharing import Merge, layout_fact, schema_of
 from potluck.models.lora import adapted_layers, lora
 
-Pair = tuple[Tensor, Tensor]
-"""An adapter's A and B."""
-
-Pairs = dict[str, Pair]
-"""Adapters by the path of their layer."""
-
-
-def down(path: str) -> str:
-    """The name of an adapter's A."""
-    return f"{path}.lora_A.default.weight"
-
-
-def up(path: str) -> str:
-    """The name of an adapter's B."""
-    return f"{path}.lora_B.default.weight"
-
-
-def named(pairs: Pairs) -> dict[str, Tensor]:
-    """Adapters as entries of a network."""
-    return {name: part for path, (a, b) in pairs.items() for name, part in ((down(path), a), (up(path), b))}
-
-
-def paired(tensors: Mapping[str, Tensor], paths: Collection[str]) -> Pairs:
-    """Adapters among a network's entries."""
-    return {path: (tensors[down(path)], tensors[up(path)]) for path in paths}
-
-
-def of_rank(pair: Pair, rank: int) -> Pair:
-    """The first rows of A and the same columns of B; zeros where there are not so many."""
-    a, b = pair
-    missing = max(0, rank - len(a))
-    a = torch.cat([a[:rank], a.new_zeros(missing, *a.shape[1:])])
-    return a, torch.cat([b[:, :rank], b.new_zeros(len(b), missing, *b.shape[2:])], dim=1)
-
-
-def product(pair: Pair) -> Tensor:
-    """B·A as a matrix, outputs × all that one output reads, in float64."""
-    a, b = pair
-    return b.double().flatten(1) @ a.double().flatten(1)
+Scales = dict[str, Annotated[float, Field(gt=0, le=2**20)]]
+"""α/r by the path of a layer."""
 
 
 def checksum(entries: Mapping[str, Tensor]) -> str:
@@ -160,27 +126,16 @@ class Adapters(Averaging):
         }
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        own = {"adapters": LayoutFact, "scales": dict[str, float], "frozen": list[str], "checksum": str}
-        return Schema(facts={**super().greeting(server, sender).facts, **own})
+        own = {"adapters": layout_fact(server.budget), "scales": Scales, "frozen": list[str], "checksum": str}
+        return AdapterFacts(facts={**super().greeting(server, sender).facts, **own})
 
-    @exchange(lambda self, server, sender: self.greeting(server, sender))
-    def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+    def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:
         """Sees to it that all have adapters at the same layers of the same network."""
-        replies = super().greet(server, answers)
         told = server.state["told"]
-        first = min(told)
-        for sender, own in told.items():
-            if _but_the_rank(own) != _but_the_rank(told[first]):
-                raise RequirementsError(
-                    f"{sender}'s adapters are not where {first}'s are, or at layers of other sizes: "
-                    f"{sorted(own['scales'])} and {sorted(told[first]['scales'])}. Name the layers as `targets`."
-                )
-            if own["checksum"] != told[first]["checksum"]:
-                raise RequirementsError(
-                    f"{sender}'s frozen weights differ from {first}'s. Adapters need the same network below: bring one "
-                    f'that was trained before, or let all take over {first}\'s with base="sent".'
-                )
-        return replies
+        agreed(server, {sender: _but_the_rank(told[sender]) for sender in senders}, _elsewhere)
+        agreed(server, {sender: told[sender]["checksum"] for sender in senders}, _another_base)
+        self.forget(server, server.refused)
+        return super().owners(server, [sender for sender in senders if sender not in server.refused])
 
     def training(self, me: Participant) -> Fit:
         """What is frozen stays as it is, statistics of normalisation layers as well."""
@@ -239,12 +194,38 @@ class Adapters(Averaging):
         return int(server.state["told"][sender]["adapters"][down(path)][1])
 
 
-def _but_the_rank(told: Mapping[str, Any]) -> dict[str, list[str | int]]:
+@dataclass(frozen=True)
+class AdapterFacts(Schema):
+    """What is told at joining: of each adapter A and B, of one rank, and frozen weights among those that are shared."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        adapters, facts = payload.facts["adapters"], payload.facts
+        if sorted(adapters) != sorted(name for path in facts["scales"] for name in (down(path), up(path))):
+            raise PayloadError(f"it tells of {sorted(adapters)}; expected A and B at {sorted(facts['scales'])}")
+        for path in facts["scales"]:
+            a, b = adapters[down(path)], adapters[up(path)]
+            if len(a) < 3 or len(b) < 3 or a[1] != b[2] or a[1] == 0:
+                raise PayloadError(f"the adapter of {path!r} is {a} and {b}; expected A and B of one rank")
+        if unknown := sorted(set(facts["frozen"]) - set(facts["layout"])):
+            raise PayloadError(f"it freezes {unknown[0]!r}, of which its layout says nothing")
+
+
+def _elsewhere(found: Layout, expected: Layout) -> str:
+    return (
+        f"its adapters are at other layers than the others', or layers of other sizes: {difference(found, expected)}. "
+        f"Name the layers as `targets`"
+    )
+
+
+def _another_base(found: str, expected: str) -> str:
+    return (
+        "its frozen weights differ from the others'. Adapters need the same network below: bring one that was trained "
+        'before, or let all take over one participant\'s with base="sent"'
+    )
+
+
+def _but_the_rank(told: Mapping[str, Any]) -> Layout:
     """Types and shapes of adapters, without ranks."""
-    layout: Layout = told["adapters"]
-    return {
-        name: [one for place, one in enumerate(layout[name]) if place != skipped]
-        for path in told["scales"]
-        for name, skipped in ((down(path), 1), (up(path), 2))
-        if name in layout
-    }
+    layout, places = told["adapters"], [(path, *pair) for path in told["scales"] for pair in ((down, 1), (up, 2))]
+    return {name(path): layout[name(path)][:rank] + layout[name(path)][rank + 1 :] for path, name, rank in places}

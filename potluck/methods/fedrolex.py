@@ -84,5 +84,5 @@ def positions(own: int, whole: int, start: int, block: int = 1) -> int | Tensor:
 def _block(features: tuple[int, int], before: tuple[int, int]) -> int:
     """How many of a linear layer's features are of one channel of the layer before: its own and the whole's sizes."""
     (own, whole), (channels, all_channels) = features, before
-    block = whole // all_channels
+    block = whole // max(1, all_channels)
     return block if (own, whole) == (channels * block, all_channels * block) else 1

@@ -12,7 +12,8 @@ from potluck.core.payload import Payload
 from potluck.federation.method import exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.adapters import Adapters, Pairs, down
+from potluck.methods.adapter_pairs import Pairs, down
+from potluck.methods.adapters import Adapters
 from potluck.methods.fedavg import Averaging
 
 

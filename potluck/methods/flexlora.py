@@ -10,7 +10,8 @@ from torch import Tensor
 
 from potluck.core.payload import dtype_named
 from potluck.federation.server import Server
-from potluck.methods.adapters import Adapters, Pairs, down, of_rank, product, up
+from potluck.methods.adapter_pairs import Pairs, down, of_rank, product, up
+from potluck.methods.adapters import Adapters
 from potluck.methods.averaging import MaskedMean
 
 

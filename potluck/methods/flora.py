@@ -15,7 +15,8 @@ from potluck.core.schema import Schema
 from potluck.federation.method import exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.adapters import Adapters, Pairs, down, named, paired, product, up
+from potluck.methods.adapter_pairs import Pairs, down, named, paired, product, up
+from potluck.methods.adapters import Adapters
 
 ADDED = "added/"
 """What the names begin with of all that has been added to layers so far."""

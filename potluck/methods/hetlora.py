@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.core.errors import PayloadError
 from potluck.core.inputs import Batch
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context, task_loss
@@ -21,7 +20,8 @@ from potluck.core.schema import Schema
 from potluck.federation.method import Steps
 from potluck.federation.participant import Participant
 from potluck.federation.server import Server
-from potluck.methods.adapters import Adapters, Pairs, down, named, of_rank, paired, product, up
+from potluck.methods.adapter_pairs import Pairs, down, named, of_rank, paired, product, up
+from potluck.methods.adapters import Adapters
 from potluck.methods.averaging import MaskedMean
 
 
@@ -118,14 +118,15 @@ class HetLoRA(Adapters):
         self._load(me, pairs)
 
     def adapter_schema(self, server: Server, sender: str) -> Schema:
-        whole, told = super().adapter_schema(server, sender), server.state["told"][sender]
-        ranks = {path: self.rank_of(server, sender, path) for path in told["scales"]}
-        open_ranks = {}
-        for path in ranks:
-            a, b = whole.tensors[down(path)], whole.tensors[up(path)]  # type: ignore[index]
-            open_ranks[down(path)] = replace(a, shape=(None, *a.shape[1:]))
-            open_ranks[up(path)] = replace(b, shape=(b.shape[0], None, *b.shape[2:]))
-        return Ranked({**(whole.tensors or {}), **open_ranks}, ranks=ranks)
+        """A participant may have let go of some of the rank that it told."""
+        whole, ranks, specs = super().adapter_schema(server, sender), {}, {}
+        for path in self.sent(server, sender):
+            a, b = ((whole.tensors or {})[name] for name in (down(path), up(path)))
+            left = f"rows of A in {path}"
+            specs[down(path)] = replace(a, shape=(left, *a.shape[1:]))
+            specs[up(path)] = replace(b, shape=(b.shape[0], left, *b.shape[2:]))
+            ranks[left] = 1, self.rank_of(server, sender, path)
+        return Schema({**(whole.tensors or {}), **specs}, lengths=ranks)
 
     def combine(self, server: Server, answers: Iterator[tuple[str, Pairs]]) -> None:
         """Σ p_k A_k and Σ p_k B_k of zero-padded adapters, Σ p_k = 1."""
@@ -170,23 +171,3 @@ class HetLoRA(Adapters):
         joined = {path: self.rank_of(server, sender, path) for path in paths}
         now = server.state["ranks"].get(sender, joined)
         return {path: of_rank(pair, now[path]) for path, pair in paired(server.state["adapters"], paths).items()}
-
-
-@dataclass(frozen=True)
-class Ranked(Schema):
-    """Adapters of at most the rank that was told at joining.
-
-    Args:
-        ranks: layer → that rank.
-    """
-
-    ranks: Mapping[str, int] = field(default_factory=dict)
-
-    def check(self, payload: Payload) -> None:
-        super().check(payload)
-        for path, most in self.ranks.items():
-            rank, columns = len(payload[down(path)]), payload[up(path)].shape[1]
-            if not 1 <= rank <= most or rank != columns:
-                raise PayloadError(
-                    f"the adapter of {path!r} has {rank} rows and {columns} columns; expected 1 to {most}"
-                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import torch
@@ -91,4 +92,4 @@ def _like(one: Tensor, other: Tensor) -> bool:
 
 def _is_kernel(entry: Tensor) -> bool:
     """Whether it is a convolution's weight with more than one value for each pair of channels."""
-    return entry.ndim > 2 and entry[0, 0].numel() > 1
+    return math.prod(entry.shape[2:]) > 1

@@ -116,7 +116,7 @@ class Pruning(Averaging):
         return {**super().introduction(me), "prunable": self.prunable(me)}
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        return Schema(facts={**super().greeting(server, sender).facts, "prunable": list[str]})
+        return PrunableFacts(facts={**super().greeting(server, sender).facts, "prunable": list[str]})
 
     def join(self, me: Participant) -> Steps:
         yield from super().join(me)
@@ -205,6 +205,18 @@ class Pruning(Averaging):
 
     def reply(self, server: Server, sender: str) -> Payload:
         return sparse(self.entries(server, sender), self.returned(server, sender))
+
+
+@dataclass(frozen=True)
+class PrunableFacts(Schema):
+    """What is told at joining: matrices and kernels that can be pruned."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        layout = payload.facts["layout"]
+        for name in payload.facts["prunable"]:
+            if len(layout.get(name, ())) < 3:
+                raise PayloadError(f"it would prune {name!r}; expected a matrix or kernel of its layout")
 
 
 @dataclass(frozen=True)

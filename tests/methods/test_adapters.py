@@ -8,22 +8,12 @@ from torch import tensor
 
 import potluck
 from potluck.core.payload import Payload
+from potluck.federation.server import Server
 from potluck.methods import FedSALoRA, FlexLoRA
-from potluck.methods.adapters import checksum, of_rank, product
+from potluck.methods.adapters import checksum
 from potluck.models import adapted_layers, lora
 from tests.low_rank import A, B, low_rank_people, state_of
 from tests.tables import cnn, mlp, participants
-
-
-def test_adapters_are_cut_and_padded():
-    pair = tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[5.0, 6.0]])
-    assert [part.tolist() for part in of_rank(pair, 1)] == [[[1, 2]], [[5]]]
-    assert [part.tolist() for part in of_rank(pair, 3)] == [[[1, 2], [3, 4], [0, 0]], [[5, 6, 0]]]
-
-
-def test_the_product_of_convolutions_is_a_matrix():
-    a, b = torch.randn(2, 3, 3, 3), torch.randn(4, 2, 1, 1)
-    torch.testing.assert_close(product((a, b)), (b.flatten(1).double() @ a.flatten(1).double()))
 
 
 def test_checksums_tell_weights_apart():
@@ -71,7 +61,7 @@ def test_networks_must_be_the_same_below():
     def people():
         return participants([mlp(0, 5), mlp(1, 5)])
 
-    with pytest.raises(potluck.RequirementsError, match="p1's frozen weights differ from p0's"):
+    with pytest.raises(potluck.RequirementsError, match="p1 differs from p0: its frozen weights differ"):
         potluck.Federation(people(), FlexLoRA()).run(0)
     mine = people()
     federation = potluck.Federation(mine, FlexLoRA(base="sent"))
@@ -80,9 +70,33 @@ def test_networks_must_be_the_same_below():
     assert not any("base_layer" in key for key in federation.server.state["global"])
 
 
+def test_most_decide_what_is_below():
+    people = participants([mlp(0, 5), mlp(1, 5), mlp(0, 5)])
+    with pytest.raises(potluck.RequirementsError, match="p1 does not fit the others: its frozen weights differ"):
+        potluck.Federation(people, FlexLoRA()).run(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"scales": {"2": 1.0}}, "expected A and B at"),
+        ({"scales": {"1": -1.0}}, "should be greater than 0"),
+        ({"adapters": {A: ["float32", 2, 36], B: ["float32", 5, 3]}}, "expected A and B of one rank"),
+        ({"frozen": ["9"]}, "it freezes '9', of which its layout says nothing"),
+    ],
+)
+def test_what_is_told_must_fit_together(change, told):
+    facts = {"samples": 1, "layout": {}, "frozen": [], "checksum": "", "scales": {"1": 1.0}}
+    facts["adapters"] = {A: ["float32", 2, 36], B: ["float32", 5, 2]}
+    schema = FlexLoRA().greeting(Server(0, {"a": 1.0}), "a")
+    schema.check(Payload(facts=facts))
+    with pytest.raises(potluck.PayloadError, match=told):
+        schema.check(Payload(facts={**facts, **change}))
+
+
 def test_adapters_must_be_at_the_same_layers():
     people = participants([mlp(0, 5), mlp(0, 6)])
-    with pytest.raises(potluck.RequirementsError, match="p1's adapters are not where p0's are"):
+    with pytest.raises(potluck.RequirementsError, match="p1 differs from p0: its adapters are at other layers"):
         potluck.Federation(people, FlexLoRA(base="sent")).run(0)
 
 

@@ -6,7 +6,7 @@ import torch
 
 import potluck
 from potluck.methods import FLoRA
-from potluck.methods.adapters import product
+from potluck.methods.adapter_pairs import product
 from tests.low_rank import LAYER, A, B, adapter_step, head_mean, low_rank_people, low_rank_server, state_of
 from tests.tables import cnn, participants
 

@@ -58,3 +58,8 @@ def test_with_equal_networks_it_is_perhefed_that_shares_all():
 def test_networks_of_unequal_depth_are_refused():
     with pytest.raises(potluck.RequirementsError, match=r"p1 differs .* shares 3 convolutions, the others 2; HFL"):
         potluck.Federation(participants([deep_cnn(0, 1), deep_cnn(1, 2)]), HFL()).run(0)
+
+
+def test_most_decide_how_deep_networks_are():
+    with pytest.raises(potluck.RequirementsError, match="p2 does not fit the others: it shares 3 convolutions"):
+        potluck.Federation(participants([deep_cnn(i, 1 + i // 2) for i in range(3)]), HFL()).run(0)

@@ -8,6 +8,7 @@ from torch import tensor
 
 import potluck
 from potluck.core.payload import Payload
+from potluck.federation.server import Server
 from potluck.methods import LotteryFL
 from potluck.methods.pruning import Sparse, packed, pruned, sparse, spread, unpacked
 from tests.tables import cnn, participants
@@ -64,3 +65,12 @@ def test_as_many_values_as_bits():
 def test_validation_data_are_needed():
     with pytest.raises(potluck.RequirementsError, match="it needs validation data, and these have none: p0, p1"):
         potluck.Federation(participants([cnn(0), cnn(1)]), LotteryFL())
+
+
+@pytest.mark.parametrize("name", ["b", "nothing"])
+def test_only_matrices_can_be_pruned(name):
+    schema = LotteryFL().greeting(Server(0, {"a": 1.0}), "a")
+    layout = {"w": ["float32", 2, 2], "b": ["float32", 2]}
+    schema.check(Payload(facts={"samples": 1, "layout": layout, "prunable": ["w"]}))
+    with pytest.raises(potluck.PayloadError, match=f"it would prune '{name}'; expected a matrix or kernel"):
+        schema.check(Payload(facts={"samples": 1, "layout": layout, "prunable": [name]}))
