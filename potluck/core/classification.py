@@ -30,6 +30,9 @@ from potluck.core.tasks import Task, weighted_mean
 QUICK = ("accuracy", "loss", "macro_f1", "balanced_accuracy")
 """What is measured of labels by default."""
 
+LEAST = 1e-6
+"""The least probability that an answer counts as, so that it has a logarithm."""
+
 
 @dataclass(frozen=True)
 class LabelTask(Task):
@@ -111,6 +114,28 @@ class Classification(LabelTask):
 
     def answers(self, outputs: Tensor) -> Tensor:
         return outputs.softmax(dim=-1)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        return {"low": 0, "high": 1, "row_sum": 1}
+
+    def settled(self, soft: Tensor) -> Tensor:
+        return soft.argmax(dim=1)
+
+    def outputs_for(self, answers: Tensor) -> Tensor:
+        """The logarithms of probabilities."""
+        return answers.clamp(min=LEAST).log()
+
+    def nothing_told(self, rows: int) -> Tensor:
+        return torch.zeros(rows, self.outputs)
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        known: Tensor = y != UNLABELLED
+        return F.cross_entropy(outputs, y.clamp(min=0), reduction="none") * known
+
+    def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
+        """Cross-entropy to soft labels; 0 where they are all 0."""
+        return -(soft * torch.log_softmax(outputs / temperature, dim=-1)).sum(dim=-1)
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         """Probabilities over the labels; all on one label where the estimator names only that."""
@@ -202,6 +227,26 @@ class MultiLabel(LabelTask):
 
     def answers(self, outputs: Tensor) -> Tensor:
         return outputs.sigmoid()
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        return {"low": 0, "high": 1}
+
+    def settled(self, soft: Tensor) -> Tensor:
+        return (soft > 0.5).to(torch.int8)
+
+    def outputs_for(self, answers: Tensor) -> Tensor:
+        """The logarithms of the odds."""
+        return answers.clamp(LEAST, 1 - LEAST).logit()
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return self.distances(outputs, torch.where(y == UNLABELLED, torch.nan, y.to(outputs.dtype)))
+
+    def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
+        """Binary cross-entropy, the mean over labels."""
+        told, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
+        each = F.binary_cross_entropy_with_logits(outputs / temperature, target, reduction="none")
+        return (each * told).mean(dim=-1)
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         """Probabilities of each label, as scikit-learn's estimators tell them: a table, or a table for each label."""

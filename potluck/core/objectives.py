@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from potluck.core.classification import Classification
 from potluck.core.inputs import Batch
-from potluck.core.labels import UNLABELLED
 from potluck.core.model_view import ModelView
 from potluck.core.tasks import Task, weighted_mean
 
@@ -57,13 +55,10 @@ def cross_entropy(model: ModelView, batch: Batch, context: Context) -> Tensor:
 
 
 def hard_and_soft(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """MHAT eq. 4 and 6: cross-entropy to the label where there is one, to ``soft`` where there is one.
+    """MHAT eq. 4 and 6: the task's loss where there is a target, the distance to ``soft`` where there is one.
 
     Both sums run over samples, so with all sets mixed into one, the mean over a batch has the paper's
     proportions. Soft labels are softmax(z/T), hard ones T = 1, and there is no T² factor.
     """
-    logits = model(batch["x"])
-    known: Tensor = batch["y"] != UNLABELLED
-    hard = F.cross_entropy(logits, batch["y"].clamp(min=0), reduction="none") * known
-    soft: Tensor = -(batch["soft"] * torch.log_softmax(logits / context["temperature"], dim=-1)).sum(dim=-1)
-    return (hard + soft).mean()
+    task, outputs = task_of(context), model(batch["x"])
+    return (task.losses(outputs, batch["y"]) + task.distances(outputs, batch["soft"], context["temperature"])).mean()

@@ -68,16 +68,16 @@ class Regression(Task):
         return found
 
     def common(self, others: Iterable[Task]) -> Task:
-        """The scale of all, where they have one."""
+        """The scale of all, where they have one; otherwise one that is yet to be found."""
         scales = {other.scale for other in others if isinstance(other, Regression)}
-        return self if scales <= {self.scale} else replace(self, scale="none")
+        return self if scales <= {self.scale} else replace(self, scale="standard")
 
     @property
     def encoded(self) -> Task:
         return Regression(self.outputs, "none")
 
     def told(self) -> dict[str, Any]:
-        return {"outputs": self.outputs, "scale": "none"}
+        return {"outputs": self.outputs}
 
     def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
         values = _table(raw, owner)
@@ -127,6 +127,25 @@ class Regression(Task):
 
     def answers(self, outputs: Tensor) -> Tensor:
         return self._in_units(outputs.reshape(len(outputs), self.outputs))
+
+    def soft(self, outputs: Tensor, temperature: float = 1.0) -> Tensor:
+        """Values have no temperature."""
+        return self.answers(outputs)
+
+    def outputs_for(self, answers: Tensor) -> Tensor:
+        return self._scaled(answers)
+
+    def taught(self, soft: Tensor) -> Tensor:
+        """Values, scaled as one's own targets are."""
+        return self._scaled(soft)
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return self.distances(outputs, y)
+
+    def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
+        """The squared error, the mean over outputs."""
+        told, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
+        return (F.mse_loss(outputs.reshape(soft.shape), target, reduction="none") * told).mean(dim=-1)
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         said = np.asarray(model.predict(rows), dtype=np.float64)

@@ -140,7 +140,45 @@ class Task(ABC):
     def said(self, answers: Tensor) -> Array:
         """Answers as the user knows them: the most probable labels, or the values."""
 
-    # What is shared.
+    # What is shared. These serve methods in which models learn from each other's answers.
+
+    @property
+    def columns(self) -> LabelSpace:
+        """What the columns of answers are for: labels, or the numbers of values."""
+        return self.labels or tuple(range(self.outputs))
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What is true of all answers, as a ``TensorSpec`` says it."""
+        return {}
+
+    def soft(self, outputs: Tensor, temperature: float = 1.0) -> Tensor:
+        """What others are told of a model's outputs: probabilities at a temperature, or values in the user's units."""
+        return self.answers(outputs / temperature)
+
+    def outputs_for(self, answers: Tensor) -> Tensor:
+        """Outputs that mean these answers, for a model that has none, such as a tree."""
+        raise SettingsError(f"Answers to a task of {type(self).__name__} are not turned into outputs.")
+
+    def taught(self, soft: Tensor) -> Tensor:
+        """What others told, as a target of one's own."""
+        return soft
+
+    def settled(self, soft: Tensor) -> Tensor:
+        """What others told, as if it were known: the likeliest label, or the value."""
+        return self.taught(soft)
+
+    def nothing_told(self, rows: int) -> Tensor:
+        """The soft targets of samples of which nobody told anything; they count in no distance."""
+        return torch.full((rows, self.outputs), torch.nan)
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss of each sample; 0 where the target is unknown."""
+        raise SettingsError(f"A task of {type(self).__name__} has no loss for each sample.")
+
+    def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
+        """How far outputs are from soft targets, for each sample; 0 where there are none."""
+        raise SettingsError(f"A task of {type(self).__name__} has no distance to soft targets.")
 
     def mean(self, answers: Iterable[tuple[float, Tensor]]) -> Tensor:
         """The answers of several, with their weights, as one: by default the weighted mean."""

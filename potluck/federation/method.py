@@ -168,6 +168,9 @@ class Needs:
                 told = f"{first.name}'s ({first.task})"
                 reasons.append(f"it needs one task, and these differ from {told}: {_some(unlike)}")
         if self.shared_labels:
+            kinds = {p.task.KIND: p.name for p in participants}
+            if len(kinds) > 1:
+                reasons.append(f"it needs one kind of task, and there are {_some(sorted(kinds))}")
             for p in participants:
                 if p.labels and not any(set(p.labels) & set(q.labels) for q in participants if q is not p):
                     reasons.append(f"{p.name} has no class in common with anyone: its labels are {list(p.labels)}")

@@ -5,8 +5,8 @@ Participants may be anything that can fit and predict, and may have different la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Generator, Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from potluck.core.labels import UNLABELLED, Label, LabelsFact, union
 from potluck.core.payload import LazyReplies, Payload
-from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.regression import Regression
+from potluck.core.requests import Exchange, Fit, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Steps, exchange
@@ -31,6 +32,10 @@ CLOSE = 1e-9
 class CoFED(Method):
     """Section 4.1: train alone, label the public data, let the server vote, train on own and received data. Once.
 
+    Participants without labels of their own abstain, and train on what they receive. Values are ours: for each public
+    sample everybody receives the mean of all values, weighted by credibility; ``alpha``, ``margin`` and
+    ``class_weighted`` are for labels.
+
     Args:
         alpha: a public sample gets a class if more than this share of those who know the class vote for it (eq. 18);
             by default 0.3.
@@ -41,11 +46,11 @@ class CoFED(Method):
         class_weighted: whether rare classes count as much as common ones in the second training; by default True.
     """
 
-    needs = Needs(public="inputs", shared_labels=True)
+    needs = Needs(public="inputs", shared_labels=True, tasks=("classification", "regression"), own_targets=False)
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {
         "labels": "its label space, once",
-        "votes": "for each public sample the label that its model gives it, or none",
+        "votes": "for each public sample the label that its model gives it, or none; or the value",
     }
     notes: ClassVar[Mapping[str, type]] = {"received": int, "weighted": bool}
 
@@ -56,21 +61,40 @@ class CoFED(Method):
     class_weighted: bool = True
 
     def join(self, me: Participant) -> Steps:
-        yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
+        yield Exchange("labels", Payload(facts={"labels": list(me.task.columns)}))
         return None
 
     def round(self, me: Participant) -> Steps:
         assert me.public is not None
-        yield Fit()
-        reply = yield Exchange("votes", Payload({"votes": votes((yield Predict(me.public)), self.margin)}))
-        rows, labels = reply["rows"].long(), reply["labels"].long()
-        received = me.public.inputs().take(rows).with_targets(y=labels)
-        both = Samples.concat([me.data, received])
-        if self.class_weighted:
+        if me.labelled:
+            yield Fit()
+        reply = yield Exchange("votes", (yield from self.ballot(me, me.public)))
+        rows = reply["rows"].long()
+        told = reply["labels"].long() if me.labels else me.task.taught(reply["labels"].double())
+        received = me.public.inputs().take(rows).with_targets(y=told)
+        both = Samples.concat([me.data, received]) if me.labelled else received
+        if not len(both):
+            return {"received": 0, "weighted": False}
+        if self.class_weighted and me.labels:
             both = both.with_targets(weight=inverse_frequency(both.y) * both.columns.get("weight", 1.0))
         plan = me.plan.replace(batch_size=self.update_batch_size, epochs=self.update_epochs)
         fitted = yield Fit(on=both, plan=plan)
         return {"received": len(received), "weighted": fitted.weighted}
+
+    def ballot(self, me: Participant, public: Samples) -> Generator[Request, Any, Payload]:
+        """A participant's label of each public sample, or its value; without targets of its own it abstains."""
+        if me.labels:
+            none = torch.full((len(public),), UNLABELLED, dtype=torch.int32)
+            return Payload({"votes": votes((yield Predict(public)), self.margin) if me.labelled else none})
+        values = (yield Predict(public)).float() if me.labelled else torch.zeros(len(public), me.task.outputs)
+        return Payload({"votes": values}, {"abstains": not me.labelled})
+
+    def ballot_schema(self, server: Server, sender: str) -> Schema:
+        """Positions of labels, or values."""
+        if isinstance(server.task, Regression):
+            return Schema({"votes": TensorSpec((server.public_size, server.task.outputs))}, {"abstains": bool})
+        most = len(server.state["labels"][sender]) - 1
+        return Schema({"votes": TensorSpec((server.public_size,), torch.int32, low=UNLABELLED, high=most)})
 
     @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
@@ -87,17 +111,11 @@ class CoFED(Method):
                 known[sender] = labels
         return Payload()
 
-    @exchange(
-        lambda self, server, sender: Schema(
-            {
-                "votes": TensorSpec(
-                    (server.public_size,), torch.int32, low=UNLABELLED, high=len(server.state["labels"][sender]) - 1
-                )
-            }
-        )
-    )
+    @exchange(ballot_schema)
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Algorithm 1, with credibility weights (section 4.6), then each one's part of the result (eq. 19)."""
+        if isinstance(server.task, Regression):
+            return mean_values(server, answers)
         spaces = {name: tuple(space) for name, space in server.state["labels"].items()}
         position = {label: index for index, label in enumerate(union(spaces.values()))}
         places = {space: torch.tensor([position[label] for label in space]) for space in spaces.values()}
@@ -108,10 +126,24 @@ class CoFED(Method):
         for sender, payload in answers:
             voted = (payload["votes"] != UNLABELLED).nonzero().squeeze(1)
             agreed[voted, columns[sender][payload["votes"][voted].long()]] += server.participant_weights[sender]
-            entitled[columns[sender]] += server.participant_weights[sender]
+            if len(voted):  # who has nothing to vote by does not count among those who know a class
+                entitled[columns[sender]] += server.participant_weights[sender]
             voters.append(sender)
         given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE
         return LazyReplies(voters, lambda name: pseudolabels(given[:, columns[name]]))
+
+
+def mean_values(server: Server, answers: Answers) -> Mapping[str, Payload]:
+    """For each public sample the mean of all values, with credibility weights."""
+    shape = server.public_size, server.task.outputs
+    total, weights, voters = torch.zeros(shape, dtype=torch.float64), 0.0, []
+    for sender, payload in answers:
+        weight = 0.0 if payload.facts["abstains"] else server.participant_weights[sender]
+        total, weights = total + weight * payload["votes"].double(), weights + weight
+        voters.append(sender)
+    rows = torch.arange(server.public_size if weights else 0, dtype=torch.int32)
+    reply = Payload({"rows": rows, "labels": (total / max(weights, CLOSE))[: len(rows)].float()})
+    return dict.fromkeys(voters, reply)
 
 
 def votes(probabilities: Tensor, margin: float) -> Tensor:

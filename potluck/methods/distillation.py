@@ -9,14 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from potluck.core.labels import UNLABELLED
+from potluck.core.classification import Classification
+from potluck.core.objectives import PLAIN
 from potluck.core.requests import Fit, Predict, Request
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers
-
-LEAST = 1e-6
-"""The least probability that an estimator's answer counts as, so that it has a logarithm."""
 
 
 def kl(target: Tensor, logits: Tensor, temperature: float = 1.0, fixed: bool = True) -> Tensor:
@@ -27,12 +26,11 @@ def kl(target: Tensor, logits: Tensor, temperature: float = 1.0, fixed: bool = T
 
 
 def answers_of(me: Participant, on: Samples) -> Generator[Request, Any, Tensor]:
-    """A participant's logits; those of an estimator are the logarithms of its probabilities."""
+    """A participant's outputs; those of an estimator are what would mean its answers, such as logarithms."""
     if me.learner.shows_layers:
-        logits: Tensor = yield Predict(on, logits=True)
-        return logits
-    probabilities: Tensor = yield Predict(on)
-    return probabilities.clamp(min=LEAST).log()
+        outputs: Tensor = yield Predict(on, logits=True)
+        return outputs
+    return me.task.outputs_for((yield Predict(on)))
 
 
 def fit_labels(me: Participant, *sets: Samples) -> Fit:
@@ -40,17 +38,18 @@ def fit_labels(me: Participant, *sets: Samples) -> Fit:
 
     A soft label becomes one copy of its sample for each label, weighted by the label's share: to a learner of weighted
     samples this is the same as cross-entropy to the soft label. One that knows no weights gets the likeliest label.
+    Values are learned as they are.
     """
-    return Fit(on=Samples.concat([hardened(one, me.learner.takes_weights) for one in sets]))
+    return Fit(on=Samples.concat([hardened(one, me.learner.takes_weights, me.task) for one in sets]))
 
 
-def hardened(samples: Samples, weighted: bool) -> Samples:
+def hardened(samples: Samples, weighted: bool, task: Task = PLAIN) -> Samples:
     """Soft labels (column ``soft``) as labels: weighted copies, or the likeliest. Who has no label is left out."""
     if "soft" not in samples.columns:
-        return samples.take((samples.y != UNLABELLED).nonzero().squeeze(1))
+        return samples.take(task.known(samples.y).nonzero().squeeze(1))
     soft = samples.columns["soft"]
-    if not weighted:
-        return samples.inputs().with_targets(y=soft.argmax(dim=1))
+    if not (weighted and isinstance(task, Classification)):
+        return samples.inputs().with_targets(y=task.settled(soft))
     rows, labels = soft.nonzero(as_tuple=True)
     return samples.inputs().take(rows).with_targets(y=labels, weight=soft[rows, labels].float())
 

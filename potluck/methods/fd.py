@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
 from pydantic import Field
 
 from potluck.core.objectives import hard_and_soft
@@ -19,15 +18,14 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Method, Needs, Replies, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, mean_answer
+from potluck.methods.distillation import answers_of, fit_labels, mean_answer
 from potluck.methods.label_sharing import LabelSharing
 
 
 def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
-    """A row of probabilities for each public sample."""
-    return Schema(
-        {"probabilities": TensorSpec((server.public_size, len(server.state["labels"])), low=0, high=1, row_sum=1)}
-    )
+    """A row of probabilities, or values, for each public sample."""
+    shape = (server.public_size, len(server.state["labels"]))
+    return Schema({"probabilities": TensorSpec(shape, **server.task.bounds)})
 
 
 class FD(LabelSharing):
@@ -37,6 +35,10 @@ class FD(LabelSharing):
     logits, and learns a soft label as weighted copies of the sample (if it knows no weights, the likeliest label
     alone): that is ours, since the paper has networks alone.
 
+    Several labels and values are ours, too. Of several labels each has a probability of its own, σ(z/T). Values are
+    told in the user's units, without a temperature; the server takes their mean, and participants move towards it by
+    the squared error, scaled as their own targets are.
+
     Args:
         temperature: T; soft labels are softmax(z/T) at the participants and at the server (eq. 2); by default 5.
         first_epochs: epochs in the first round; by default None, for the plan's.
@@ -44,11 +46,11 @@ class FD(LabelSharing):
         distill_lr: the learning rate once there are soft labels; by default None, for the plan's.
     """
 
-    needs = Needs(public="inputs", one_label_space=True)
+    needs = Needs(public="inputs", one_label_space=True, tasks=("classification", "multilabel", "regression"))
 
     sends: ClassVar[Mapping[str, str]] = {
         **LabelSharing.sends,
-        "probabilities": "for each public sample the probability that its model gives to each label",
+        "probabilities": "for each public sample the probability that its model gives to each label, or the value",
     }
 
     temperature: float = Field(5.0, gt=0)
@@ -59,7 +61,7 @@ class FD(LabelSharing):
     def round(self, me: Participant) -> Steps:
         assert me.public is not None
         yield self.training(me, me.public)
-        soft = as_probabilities((yield from answers_of(me, me.public)), self.temperature)
+        soft = me.task.soft((yield from answers_of(me, me.public)), self.temperature).float()
         reply = yield Exchange("probabilities", Payload({"probabilities": soft}))
         me.state["soft"] = reply["probabilities"]
         return None
@@ -68,11 +70,11 @@ class FD(LabelSharing):
         """Own data, public data as far as they have labels, and the server's last soft labels of them."""
         soft = me.state.get("soft")
         sets = [me.data, public] if public.labelled else [me.data]
-        if soft is not None:
-            sets.append(public.inputs().with_targets(soft=soft))
+        told = [] if soft is None else [public.inputs().with_targets(soft=soft)]
         if not me.learner.shows_layers:
-            return fit_labels(me, *sets)
-        sets[0] = me.data.with_targets(soft=torch.zeros(len(me.data), len(me.labels)))
+            return fit_labels(me, *sets, *told)
+        sets = [one.with_targets(soft=me.task.nothing_told(len(one))) for one in sets]
+        sets += [one.with_targets(soft=me.task.taught(one.columns["soft"])) for one in told]
         plan = me.plan.replace(epochs=self.first_epochs if soft is None else self.epochs)
         return Fit(
             hard_and_soft,

@@ -16,13 +16,13 @@ from potluck.federation.server import Answers, Server
 
 
 class LabelSharing(Method):
-    """Everybody sends its label space once; the server stores it in ``server.state["labels"]``."""
+    """Everybody sends its labels (or the numbers of its values) once; they are in ``server.state["labels"]``."""
 
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {"labels": "its label space, once"}
 
     def join(self, me: Participant) -> Steps:
-        yield Exchange("labels", Payload(facts={"labels": list(me.labels)}))
+        yield Exchange("labels", Payload(facts={"labels": list(me.task.columns)}))
         return None
 
     @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")

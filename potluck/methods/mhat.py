@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from potluck.core.inputs import Batch
-from potluck.core.labels import UNLABELLED
 from potluck.core.model_spec import Declared, ModelSpec
 from potluck.core.model_view import ModelView
-from potluck.core.objectives import Context, hard_and_soft
+from potluck.core.objectives import TASK, Context, hard_and_soft
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
+from potluck.core.regression import Regression
 from potluck.core.requests import Fit, Predict
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.fd import FD, probabilities_schema
@@ -24,6 +28,9 @@ from potluck.methods.server_training import ServerTraining
 
 class MHAT(FD, ServerTraining):
     """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
+
+    Several labels and values are ours, as in ``FD``: the auxiliary model learns them by the same losses, values by the
+    scale of those that the server was told in the first round.
 
     The defaults are section 4.2's: E1 = 5, E3 = 1, E2 = 5, T = 5.
 
@@ -58,20 +65,33 @@ class MHAT(FD, ServerTraining):
         plan = self.server_plan
         copied = plan.augment is not None or public.source is not None
         x = public.inputs() if copied else Samples({"x": torch.arange(len(public))})
-        sets = [x.with_targets(soft=payload["probabilities"]) for _, payload in told]
+        task = known_scale(server, [payload["probabilities"] for _, payload in told])
+        sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in told]
         if public.labelled:
-            sets.append(x.with_targets(y=public.y, soft=torch.zeros_like(sets[0].columns["soft"])))
+            known = task.taught(server.task.answers(public.y)) if isinstance(task, Regression) else public.y
+            sets.append(x.with_targets(y=known, soft=task.nothing_told(len(public))))
         else:
-            sets = [part.with_targets(y=torch.full((len(part),), UNLABELLED)) for part in sets]
+            sets = [part.with_targets(y=task.unknown(len(part))) for part in sets]
+        context = {"temperature": self.temperature, TASK: task.encoded}
         yield Fit(
             hard_and_soft if copied else looked_up,
             on=Samples.concat(sets),
-            context={"temperature": self.temperature} | ({} if copied else {"public": public.x, "plan": plan}),
+            context=context if copied else {**context, "public": public.x, "plan": plan},
             plan=plan if copied else plan.model_copy(update={"transform": None}),
             model="auxiliary",
         )
         logits = yield Predict(public, logits=True, model="auxiliary")
-        return Payload({"probabilities": (logits / self.temperature).softmax(dim=-1).float()})
+        return Payload({"probabilities": task.soft(logits, self.temperature).float()})
+
+
+def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
+    """The server's task; where it has no scale for values, by that of the first ones it was told."""
+    task = server.task
+    if not isinstance(task, Regression) or task.scale != "standard":
+        return task
+    if "scale" not in server.state:
+        server.state["scale"] = [list(part) for part in task.fitted(torch.cat(list(told)).numpy(), server.name).scale]
+    return replace(task, scale=server.state["scale"])
 
 
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:

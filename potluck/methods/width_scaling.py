@@ -20,7 +20,7 @@ from potluck.core.architecture import Layout
 from potluck.core.errors import PayloadError, RequirementsError
 from potluck.core.groups import within
 from potluck.core.inputs import Batch
-from potluck.core.labels import Label, LabelsFact, union
+from potluck.core.labels import LabelsFact, union
 from potluck.core.model_spec import Declared
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
@@ -42,11 +42,6 @@ GLOBAL = "global"
 def masked_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """HeteroFL, section 3: the loss in which the logits of classes that do not occur here count as 0."""
     return own_loss(model(batch["x"]) * context["owned"], batch, context)
-
-
-def outputs_of(me: Participant) -> list[Label]:
-    """What the rows of a participant's head are for: its labels, or the numbers of other outputs."""
-    return list(me.labels) or list(range(me.task.outputs))
 
 
 def occurring(me: Participant) -> Tensor:
@@ -92,7 +87,7 @@ class WidthScaling(Averaging):
 
     def introduction(self, me: Participant) -> dict[str, Any]:
         owned = occurring(me).tolist() if self.masked_classes else [True] * me.task.outputs
-        own = {"head": list(self.heads(me)), "labels": outputs_of(me), "owned": owned}
+        own = {"head": list(self.heads(me)), "labels": list(me.task.columns), "owned": owned}
         return {**super().introduction(me), **own}
 
     def heads(self, me: Participant) -> tuple[str, ...]:

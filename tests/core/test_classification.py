@@ -114,3 +114,30 @@ def test_estimators_tell_of_several_labels_in_their_ways(model):
     found = MultiLabel().fitted(y, "p").of_estimator(model.fit(X, y), X, "p")
     assert found.shape == (12, 3)
     assert found[:, 2].mean() < 0.5
+
+
+def test_others_are_told_probabilities_at_a_temperature():
+    task, outputs = Classification((0, 1, 2)), torch.tensor([[0.0, 2.0, 4.0]])
+    torch.testing.assert_close(task.soft(outputs, 2.0), (outputs / 2).softmax(dim=1))
+    torch.testing.assert_close(task.answers(task.outputs_for(task.answers(outputs))), task.answers(outputs))
+    assert task.settled(task.soft(outputs)).tolist() == [2]
+    assert task.bounds == {"low": 0, "high": 1, "row_sum": 1}
+
+
+def test_the_distance_to_soft_labels_is_cross_entropy():
+    task, outputs = Classification((0, 1)), torch.randn(2, 2)
+    soft = torch.cat([torch.tensor([[0.3, 0.7]]), task.nothing_told(1)])
+    expected = F.cross_entropy(outputs[:1] / 5.0, soft[:1])
+    torch.testing.assert_close(task.distances(outputs, soft, 5.0), torch.stack([expected, torch.tensor(0.0)]))
+    assert task.losses(outputs, task.unknown(2)).tolist() == [0.0, 0.0]
+
+
+def test_several_labels_are_told_one_by_one():
+    task, outputs = MultiLabel((0, 1)), torch.tensor([[0.5, -2.0], [1.0, 1.0]])
+    torch.testing.assert_close(task.soft(outputs, 2.0), (outputs / 2).sigmoid())
+    torch.testing.assert_close(task.outputs_for(task.answers(outputs)), outputs)
+    soft = torch.cat([torch.tensor([[0.0, 1.0]]), task.nothing_told(1)])
+    expected = F.binary_cross_entropy_with_logits(outputs[0], soft[0])
+    torch.testing.assert_close(task.distances(outputs, soft), torch.stack([expected, torch.tensor(0.0)]))
+    assert task.losses(outputs, task.unknown(2)).tolist() == [0.0, 0.0]
+    assert task.settled(soft[:1]).tolist() == [[0, 1]]

@@ -76,8 +76,8 @@ def test_an_estimators_values_are_taken_as_they_are():
 def test_the_server_knows_a_scale_that_all_have():
     known = Regression(scale=(1.0, 2.0))
     assert known.common([known]).scale == ((1.0,), (2.0,))
-    assert known.common([Regression(scale=(1.0, 3.0))]).scale == "none"
-    assert known.told() == {"outputs": 1, "scale": "none"}, "a scale may tell of a participant's targets"
+    assert known.common([Regression(scale=(1.0, 3.0))]).scale == "standard"
+    assert known.told() == {"outputs": 1}, "a scale may tell of a participant's targets"
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,20 @@ def test_settings_are_checked():
         Regression(3, scale=([1.0, 2.0], 1.0))
     with pytest.raises(DataError, match="p: there are no targets to scale by"):
         Regression(1).fitted(None, "p")
+
+
+def test_others_are_told_values_in_the_users_units():
+    task = Regression().fitted(RAW, "p")
+    outputs = task.encode(RAW, "p")
+    np.testing.assert_allclose(task.soft(outputs, temperature=5.0).flatten(), RAW)
+    torch.testing.assert_close(task.taught(task.soft(outputs)), outputs)
+    torch.testing.assert_close(task.outputs_for(task.answers(outputs)), outputs)
+
+
+def test_values_that_nobody_told_count_in_no_distance():
+    task = Regression(2, "none")
+    soft = torch.cat([torch.tensor([[1.0, 3.0]]), task.nothing_told(1)])
+    assert task.distances(torch.zeros(2, 2), soft).tolist() == [5.0, 0.0]
+    assert task.losses(torch.zeros(1, 2), task.unknown(1)).tolist() == [0.0]
+    weighted = task.mean([(1.0, torch.zeros(1, 2)), (3.0, torch.ones(1, 2))])
+    assert weighted.tolist() == [[0.75, 0.75]]

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from torch import nn
 
 import potluck
-from potluck.methods import FedAvg, FedIN, HeteroFL, Local
+from potluck.methods import FD, MHAT, CoFED, FedAvg, FedIN, HeteroFL, Local
 
 PLAN = potluck.Plan(optimizer="sgd", lr=0.2, epochs=2, batch_size=16)
 
@@ -316,3 +316,84 @@ def test_features_and_weights_are_shared_for_values_too():
         ]
 
     assert on_both(people, (x, y), FedIN(pairs=4))[-1]["r2"] is not None
+
+
+# Learning from each other's answers
+
+
+ANSWERING = {
+    "FD": FD(),
+    "MHAT": MHAT(auxiliary=net, server_plan={"lr": 0.05}),
+    "CoFED": CoFED(update_batch_size=None),
+}
+
+
+@pytest.mark.parametrize("method", ANSWERING.values(), ids=ANSWERING)
+def test_networks_and_a_forest_learn_from_the_values_of_each_other(method):
+    """They send values in the user's units, whatever each one's own scale is."""
+    shares, test = diabetes()
+    few = [(x[:40], y[:40]) for x, y in shares]
+    public = shares[2][0][40:]
+
+    def people():
+        models = [net, net, RandomForestRegressor(20, random_state=0)]
+        return [
+            potluck.Participant(f"p{i}", model, share, plan=PLAN, task="regression")
+            for i, (model, share) in enumerate(zip(models, few, strict=True))
+        ]
+
+    rows = on_both(people, test, method, public=public, rounds=3)
+    last = {row["participant"]: row["r2"] for row in rows if row["round"] == 3}
+    assert all(value is not None and value > -0.5 for value in last.values())
+    assert last["p2"] > 0
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_public_data_with_values_are_learned_in_ones_own_scale(labelled):
+    shares, test = diabetes()
+    public = shares[2] if labelled else shares[2][0]
+    person = potluck.Participant("a", net, shares[0], plan=PLAN, task="regression")
+    for method in (FD(), ANSWERING["MHAT"]):
+        history = potluck.Federation([person], method, public=public, test=test).run(2)
+        assert history.rows()[-1]["mae"] < 70
+
+
+@pytest.mark.parametrize("method", [FD(), ANSWERING["MHAT"]], ids=["FD", "MHAT"])
+def test_several_labels_are_told_softly(method):
+    def people():
+        models = [net, net, RandomForestClassifier(20, random_state=0)]
+        return [
+            potluck.Participant(f"p{i}", model, genres(40, i), plan=PLAN, task="multilabel")
+            for i, model in enumerate(models)
+        ]
+
+    rows = on_both(people, genres(50, 9), method, public=genres(60, 8)[0])
+    assert rows[-1]["average_precision"] > 0.6
+
+
+@pytest.mark.parametrize("model", [net, RandomForestRegressor(20, random_state=0)], ids=["network", "forest"])
+def test_who_has_inputs_alone_learns_the_values_of_others(model):
+    shares, test = diabetes()
+    scale = potluck.Regression(scale=(150.0, 77.0))
+    people = [
+        potluck.Participant("a", RandomForestRegressor(20, random_state=0), shares[0], task=scale),
+        potluck.Participant("b", model, shares[1][0], plan=PLAN.replace(epochs=20), task=scale),
+    ]
+    history = potluck.Federation(people, CoFED(update_batch_size=None), public=shares[2][0], test=test).run(1)
+    assert history.rows()[1]["r2"] > 0.05
+
+
+def test_who_has_inputs_alone_learns_the_labels_of_others():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(240, 4))
+    y = (x[:, 0] > 0).astype(int)
+
+    def people():
+        with_labels = [potluck.Participant(f"p{i}", net, (x[i:80:2], y[i:80:2]), plan=PLAN) for i in range(2)]
+        return [*with_labels, potluck.Participant("q", net, x[80:90], labels=[0, 1], plan=PLAN)]
+
+    rows = on_both(people, (x[200:], y[200:]), CoFED(update_batch_size=16), public=x[90:200], rounds=3)
+    assert rows[-1]["participant"] == "q"
+    assert rows[-1]["accuracy"] > 0.75
+    with pytest.raises(potluck.RequirementsError, match="targets of their own, and these have none: q"):
+        potluck.Federation(people(), FedAvg())
