@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -21,18 +21,16 @@ from potluck.core.plan import Plan, as_plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
-from potluck.core.tasks import Task
 from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
-from potluck.federation.class_weights import with_class_weights
 from potluck.federation.declared_models import NamedModels, built, together
-from potluck.federation.model_inputs import ModelInputs, divided
+from potluck.federation.held_data import HELD_DATA, DataHolder
 from potluck.federation.preparing import prepared
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
 from potluck.models import build, makes_models
-from potluck.reading.given import Given, read_inputs, read_labelled
+from potluck.reading.given import read_inputs
 from potluck.reading.lazy import Preload
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
 
-HEAVY = ("brought", "brought validation", "brought test", "data", "validation", "test", "learner", "state", "codecs")
+HEAVY = (*HELD_DATA, "learner", "state", "codecs")
 """The fields of a participant that may be on disk, beside the models that its method declares."""
 
 
@@ -69,7 +67,7 @@ COPIES = 6
 what is frozen it takes one."""
 
 
-class Participant:
+class Participant(DataHolder):
     """One party of a federation.
 
     Args:
@@ -132,28 +130,11 @@ class Participant:
         self.name = name
         self.plan = as_plan(plan, name)
         self.weight = float(weight)
-        self.window = window
-        self._windowed: tuple[Samples, int, Samples] | None = None
-        self.inputs = ModelInputs(name, preprocess)
-        given = read_labelled(data, name, preload)
-        open_task = as_task(task, name, labels, metrics)
-        self.task: Task = open_task.fitted(given.targets(open_task, name), name)
-        brought = given.encoded(self.task, name)
-        self.kinds = brought.kinds
-        """What one sample's inputs look like, as they were brought; ``data.kinds`` says what its model reads."""
-        as_data = not isinstance(validation, int | float)
-        self._held_back = 0.0 if as_data else float(validation)
-        self.held: dict[str, Any] = {
-            "state": {},
-            "codecs": None,
-            "brought": brought,
-            "brought validation": self._own(validation, f"{name} (validation)", preload) if as_data else None,
-            "brought test": None if test is None else self._own(test, f"{name} (test)", preload),
-        }
-        """Those of its ``HEAVY`` fields that are in memory. ``thing`` loads the others."""
+        self.held = {"state": {}, "codecs": None}
         self.storage: DiskStorage | None = None
         """Where its ``HEAVY`` fields are while others run, if not in memory."""
-        self.held |= self.as_brought(seed=0)
+        self._windowed: tuple[Samples, int, Samples] | None = None
+        self._hold(data, as_task(task, name, labels, metrics), test, validation, preprocess, window, preload)
         self.named_stages = stages
         self.named_head = head
         self.specs: dict[str, ModelSpec] = {}
@@ -162,11 +143,9 @@ class Participant:
         self.inputs.network = isinstance(model, nn.Module)
         self.held["learner"] = None if makes_models(model) else self._bring(model)
         if preprocess is None:
-            self._apply(self.inputs.for_model)
+            self._convert(self.inputs.for_model)
 
         # What the federation sets.
-        self._public: SharedData | None = None
-        self._seen: dict[tuple[int, bool], tuple[SharedData, Samples | None]] = {}
         self.working_bytes = 0
         """About how much memory its work takes."""
         self.seed = 0
@@ -207,6 +186,23 @@ class Participant:
         return learner
 
     @property
+    def public(self) -> Samples | None:
+        """The public data as its model reads them, if there are any."""
+        return None if self._public is None else self._see(self._public)
+
+    def _see(self, shared: SharedData, known: bool = False) -> Samples | None:
+        """What all may see, as its model reads it, looked up once."""
+        if (id(shared), known) not in self._seen:
+            self._seen[id(shared), known] = shared, self.inputs.seen(shared, self.task, known=known)
+        return self._seen[id(shared), known][1]
+
+    def thing(self, name: str) -> Any:
+        """One of its ``HEAVY`` fields, from memory or from disk."""
+        if name not in self.held and self.storage is not None:
+            self.storage.load(self, name)
+        return self.held[name]
+
+    @property
     def data(self) -> Samples:
         """The samples it trains on: all, or those of the round."""
         data: Samples = self.thing("data")
@@ -230,6 +226,12 @@ class Participant:
         test: Samples | None = self.thing("test")
         return test
 
+    def own_test(self, published: SharedData | None) -> Samples | None:
+        """Its own test data, or those of the federation's whose labels it knows."""
+        if self.test is not None or published is None:
+            return self.test
+        return self._see(published, known=True)
+
     @property
     def state(self) -> State:
         """What a method stores of it between rounds."""
@@ -243,23 +245,6 @@ class Participant:
             self.held["codecs"] = {}
         memory: State = self.held["codecs"]
         return memory
-
-    @property
-    def public(self) -> Samples | None:
-        """The public data as its model reads them, if there are any."""
-        return None if self._public is None else self._see(self._public)
-
-    def _see(self, shared: SharedData, known: bool = False) -> Samples | None:
-        """What all may see, as its model reads it, looked up once."""
-        if (id(shared), known) not in self._seen:
-            self._seen[id(shared), known] = shared, self.inputs.seen(shared, self.task, known=known)
-        return self._seen[id(shared), known][1]
-
-    def thing(self, name: str) -> Any:
-        """One of its ``HEAVY`` fields, from memory or from disk."""
-        if name not in self.held and self.storage is not None:
-            self.storage.load(self, name)
-        return self.held[name]
 
     @property
     def network(self) -> Network:
@@ -330,12 +315,8 @@ class Participant:
         self.seed, self.round, self.held["state"] = seed, 0, {}
         self.held["codecs"] = None
         self.answering = own_model if method is None else method.predict
-        self.held |= self.as_brought(seed)
-        self._public, self._seen = public, {}
-        self.inputs.begin(self.data, self.task, seed)
-        self._apply(lambda samples, what: self.inputs.preprocessed(samples))
+        self._take_up(seed, public)
         self.held["learner"] = self._bring(self._prepared(method))
-        self.held["data"] = with_class_weights(self.data, self.task, self.plan.class_weight, self.name)
         learner = self.learner
         learner.check(self.data, self.task, self.plan, self.name)
         if method is not None:
@@ -346,19 +327,6 @@ class Participant:
         copied = COPIES * _bytes(tensors) - (COPIES - 1) * _bytes(frozen)
         self.working_bytes = copied + _bytes(self.data.columns.values())
 
-    def as_brought(self, seed: int) -> dict[str, Any]:
-        """Its training ("data"), validation and test data under a federation's seed, as they were brought."""
-        brought, in_order = self.thing("brought"), self.window is not None
-        training, validation = divided(brought, self._held_back, seed, self.name, in_order=in_order)
-        given = self.thing("brought validation")
-        return {"data": training, "validation": given or validation, "test": self.thing("brought test")}
-
-    def _apply(self, change: Callable[[Samples, str], Samples]) -> None:
-        """Changes what it holds for its model to read."""
-        for part in ("data", "validation", "test"):
-            samples: Samples | None = self.thing(part)
-            self.held[part] = None if samples is None else change(samples, "" if part == "data" else part)
-
     def _prepared(self, method: Equipment | None) -> Any:
         """Its model, built or as it was brought, as the method wants it; and its data as that model reads them."""
         model = self._brought_model
@@ -366,7 +334,7 @@ class Participant:
             with seeded(derive(self.seed, self.name, "initial weights")):
                 model = self._build()
         self.inputs.network = isinstance(model, nn.Module)
-        self._apply(self.inputs.for_model)
+        self._convert(self.inputs.for_model)
         if method is None or not method.prepares:
             return model
         with seeded(derive(self.seed, "prepared models")):  # the same for all, so that they can begin alike
@@ -402,7 +370,7 @@ class Participant:
     def holding(self, data: Samples, validation: Samples | None) -> Participant:
         """The same participant with a network of its own and other data to train on, and to choose settings by."""
         twin = self.twin()
-        twin._held_back = 0.0
+        twin.held_back = 0.0
         twin.held |= {"brought": data, "data": data, "brought validation": validation, "validation": validation}
         return twin
 
@@ -480,12 +448,6 @@ class Participant:
         """Random numbers of this participant, this round, this purpose."""
         return generator(self.seed, self.name, self.round, purpose)
 
-    def own_test(self, published: SharedData | None) -> Samples | None:
-        """Its own test data, or those of the federation's whose labels it knows."""
-        if self.test is not None or published is None:
-            return self.test
-        return self._see(published, known=True)
-
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, a row for each input: probabilities over ``labels``, or values."""
         inputs = self.inputs.read(read_inputs(x, self.name))
@@ -498,10 +460,6 @@ class Participant:
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, as its owner knows targets: the most probable labels, or the values."""
         return self.task.said(torch.from_numpy(self.predict_proba(x)))
-
-    def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
-        given = read_labelled(data, owner, preload)
-        return Given(given.inputs.inputs(), given.y).encoded(self.task, owner)
 
     def _bring(self, model: Any) -> Learner:
         if isinstance(model, nn.Module):

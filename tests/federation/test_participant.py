@@ -16,6 +16,7 @@ import potluck
 from potluck import DataError, ModelError, Participant, Plan, SettingsError
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import SharedData
+from potluck.core.window import Window
 from potluck.learners.network import Network
 from tests.tables import cnn, made_data, mlp, participants
 
@@ -410,3 +411,18 @@ def test_what_all_may_see_is_preprocessed_once():
     before = own.public
     own.join(1, shared)
     assert own.public is not before
+
+
+def test_preprocessing_and_class_weights_are_of_all_samples_whatever_the_round():
+    x = np.arange(12.0).reshape(6, 2)
+    member = clinic(
+        data=(x, ["cat"] * 4 + ["dog"] * 2),
+        preprocess=StandardScaler(),
+        window=Window(size=2, step=1),
+        plan={"class_weight": "balanced"},
+    )
+    member.join(0, None)
+    assert len(member.thing("data")) == 6
+    assert abs(float(member.thing("data").x.mean())) < 1e-9
+    member.round = 4
+    assert member.data.columns["weight"].tolist() == [0.75, 1.5]

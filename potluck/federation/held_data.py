@@ -1,0 +1,97 @@
+"""How a participant comes to its data: read, divided for a federation, and prepared for its model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from potluck.core.plan import Plan
+from potluck.core.samples import Samples
+from potluck.core.tasks import Task
+from potluck.core.window import Window
+from potluck.federation.class_weights import with_class_weights
+from potluck.federation.model_inputs import ModelInputs, divided
+from potluck.reading.given import Given, read_labelled
+from potluck.reading.lazy import Preload
+
+if TYPE_CHECKING:
+    from potluck.core.samples import SharedData
+
+HELD_DATA = ("brought", "brought validation", "brought test", "data", "validation", "test")
+"""The fields that hold data: as they were brought, and as the model reads them."""
+
+
+class DataHolder(ABC):
+    """Reads what an owner brought, divides it for a federation, and prepares it for the model."""
+
+    name: str
+    plan: Plan
+    task: Task
+    held: dict[str, Any]
+    """Those of its heavy fields that are in memory. ``thing`` loads the others."""
+    window: Window | None = None
+    """Which of its samples it trains on in which round."""
+
+    held_back = 0.0
+    """The share of its data that it chooses settings by."""
+
+    _public: SharedData | None = None
+
+    @abstractmethod
+    def thing(self, name: str) -> Any:
+        """A field of it, from memory or from disk."""
+
+    def _hold(
+        self,
+        data: Any,
+        task: Task,
+        test: Any,
+        validation: Any,
+        preprocess: Any,
+        window: Window | None,
+        preload: Preload,
+    ) -> None:
+        """Reads what its owner brought, and finds in it what the task leaves open."""
+        self.window, self.inputs = window, ModelInputs(self.name, preprocess)
+        given = read_labelled(data, self.name, preload)
+        self.task = task.fitted(given.targets(task, self.name), self.name)
+        brought = given.encoded(self.task, self.name)
+        self.kinds = brought.kinds
+        """What one sample's inputs look like, as they were brought; ``data.kinds`` says what its model reads."""
+        as_data = not isinstance(validation, int | float)
+        self.held_back = 0.0 if as_data else float(validation)
+        own = {"validation": validation if as_data else None, "test": test}
+        self.held |= {"brought": brought} | {
+            f"brought {part}": None if given is None else self._own(given, f"{self.name} ({part})", preload)
+            for part, given in own.items()
+        }
+        self._take_up(0, None, fit=False)
+
+    def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
+        given = read_labelled(data, owner, preload)
+        return Given(given.inputs.inputs(), given.y).encoded(self.task, owner)
+
+    def _take_up(self, seed: int, public: SharedData | None, *, fit: bool = True) -> None:
+        """Divides its data anew for a federation of this seed, and preprocesses them."""
+        self.held |= self.as_brought(seed)
+        self._public = public
+        self._seen: dict[tuple[int, bool], tuple[SharedData, Samples | None]] = {}
+        if fit:
+            self.inputs.begin(self.thing("data"), self.task, seed)
+            self._convert(lambda samples, what: self.inputs.preprocessed(samples))
+            data = self.thing("data")
+            self.held["data"] = with_class_weights(data, self.task, self.plan.class_weight, self.name)
+
+    def as_brought(self, seed: int) -> dict[str, Any]:
+        """Its training ("data"), validation and test data under a federation's seed, as they were brought."""
+        brought, in_order = self.thing("brought"), self.window is not None
+        training, validation = divided(brought, self.held_back, seed, self.name, in_order=in_order)
+        given = self.thing("brought validation")
+        return {"data": training, "validation": given or validation, "test": self.thing("brought test")}
+
+    def _convert(self, change: Callable[[Samples, str], Samples]) -> None:
+        """Changes what it holds for its model to read."""
+        for part in ("data", "validation", "test"):
+            samples: Samples | None = self.thing(part)
+            self.held[part] = None if samples is None else change(samples, "" if part == "data" else part)
