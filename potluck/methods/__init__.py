@@ -46,6 +46,7 @@ from potluck.methods.lotteryfl import LotteryFL
 from potluck.methods.mhat import MHAT
 from potluck.methods.moon import MOON
 from potluck.methods.perhefed import PerHeFed
+from potluck.methods.pfedes import PFedES
 from potluck.methods.scaffold import SCAFFOLD
 from potluck.methods.scalefl import ScaleFL
 
@@ -93,6 +94,7 @@ _ALL = (
     MHAT,
     MOON,
     PerHeFed,
+    PFedES,
     SCAFFOLD,
     ScaleFL,
 )
@@ -144,6 +146,7 @@ __all__ = [
     "LGFedAvg",
     "Local",
     "LotteryFL",
+    "PFedES",
     "PerHeFed",
     "ScaleFL",
 ]

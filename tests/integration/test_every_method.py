@@ -67,6 +67,7 @@ from potluck.methods import (
     Local,
     LotteryFL,
     PerHeFed,
+    PFedES,
     ScaleFL,
 )
 from tests.flower.fakes import FakeGrid, client_of, served, shared
@@ -213,6 +214,7 @@ ROWS = {
     "PerHeFed": Row(PerHeFed(intra=0.5, offsets="random"), deep),
     "SCAFFOLD": Row(SCAFFOLD(), alike, people={"plan": SGD}, federation={"participation": 0.75}),
     "SCAFFOLD layerwise": Row(SCAFFOLD(aggregation="layerwise"), mixed, people={"plan": SGD}),
+    "PFedES": Row(PFedES(), mixed, federation={"participation": 0.75}),
     "ScaleFL": Row(ScaleFL(), leaving),
 }
 

@@ -272,6 +272,7 @@ DEFAULTS = {
         "stale": False,
     },
     "LGFedAvg": HEAD,
+    "PFedES": {**HEAD, "mu": 0.5, "extractor": None, "extractor_plan": None, "freeze_statistics": True},
     "SCAFFOLD": {**FEDAVG, "weighting": "uniform", "server_lr": 1.0, "optimizers": "sgd"},
 }
 
@@ -313,6 +314,7 @@ LIMITS = [
     ("FedRep", "body_epochs", [0], [-1]),
     ("FedDF", "temperature", [0.1], [0]),
     ("FedDF", "steps", [0], [-1]),
+    ("PFedES", "mu", [0, 1], [-0.1, 1.1]),
     ("FedSSA", "mu", [0, 1], [-0.1, 1.1]),
     ("FedSSA", "stable_after", [1], [0]),
     ("MOON", "mu", [0], [-0.1]),
