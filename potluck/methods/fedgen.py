@@ -75,7 +75,8 @@ def generator_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
 
 def ensemble_loss(features: Tensor, y: Tensor, context: Context) -> Tensor:
     """What the heads make of features of the classes ``y``; see ``FedGen.ensemble``."""
-    logits = torch.einsum("nd,kcd->nkc", features, context["weight"]) + context["bias"]
+    weight, bias = (context[name].to(features.dtype) for name in ("weight", "bias"))
+    logits = torch.einsum("nd,kcd->nkc", features, weight) + bias
     if context["ensemble"] != "labels":
         return F.cross_entropy((logits * context["share"][:, None]).sum(dim=1), y)
     each = F.cross_entropy(logits.flatten(0, 1), y.repeat_interleave(logits.shape[1]), reduction="none")

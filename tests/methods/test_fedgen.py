@@ -32,6 +32,13 @@ def test_the_ensemble_worked_by_hand(ensemble, expected):
         assert loss.item() == pytest.approx(value, abs=1e-6)
 
 
+def test_a_generator_in_double_precision_reads_the_heads_as_they_travel():
+    heads = [Payload({"weight": torch.ones(2, 1), "bias": torch.tensor([L3, 0.0])})]
+    context = {**FedGen().ensemble_of(heads, torch.tensor([[1.0, 1.0]])), "ensemble": "samples"}
+    loss = ensemble_loss(torch.zeros(1, 1, dtype=torch.float64), torch.tensor([0]), context)
+    assert loss.item() == pytest.approx(0.287682, abs=1e-6)
+
+
 def test_diversity_worked_by_hand():
     """Noise 0 and 2, features 0 and 3: of four pairs two are apart, by 4·3 = 12; exp(−6)."""
     loss = diversity_loss(torch.tensor([[0.0], [2.0]]), torch.tensor([[0.0], [3.0]]))
