@@ -93,6 +93,10 @@ class Work(Request):
         """What a dry run answers, which trains nothing."""
         return self.answer(job, device)
 
+    def gradients_held(self, job: Job) -> int:
+        """How many gradients of each parameter it holds at once, for those who must find room for them."""
+        return 1
+
 
 def _keeps(spec: ModelSpec | None, otherwise: bool) -> bool:
     """Whether a model's optimizer remembers across trainings."""
@@ -241,6 +245,9 @@ class Fit(Work):
             tuple(self.noise.items()),
             job.keep_optimizer,
         )
+
+    def gradients_held(self, job: Job) -> int:
+        return min(job.plan.batch_size * job.plan.accumulate, len(job.samples)) if self.per_sample else 1
 
     def answer(self, job: Job, device: torch.device) -> Fitted:
         return job.learner.fit(job, device)

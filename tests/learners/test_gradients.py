@@ -16,6 +16,7 @@ from potluck.core.randomness import generator
 from potluck.core.requests import Fit, Job
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
+from potluck.engines.batched import engine as batched
 from potluck.learners.gradients import pieces
 from potluck.learners.network import Network
 from tests.jobs import CPU, jobs, samples, trained_together
@@ -90,6 +91,17 @@ def test_each_samples_gradients_are_those_of_plain_pytorch_on_both_engines(objec
         assert mine.steps == theirs.steps == -(-len(one.samples) // (8 * accumulate))
         torch.testing.assert_close(mine.losses, theirs.losses, rtol=1e-9, atol=1e-9)
     assert sizes[:1] == [3]
+
+
+def test_stacks_are_smaller_where_each_samples_gradients_are_held(monkeypatch):
+    """A smooth network has 483 numbers of 8 bytes; a step looks at 8 samples, or at all 5 that there are."""
+    monkeypatch.setitem(batched.STACK_BYTES, "cpu", 2 * 483 * 8 * 8)
+    sizes = trained_together(monkeypatch)
+    Batched(CPU).answer(private_jobs(PRIVATE, sizes=(20,) * 4))
+    Batched(CPU).answer(private_jobs(Fit(), sizes=(20,) * 4))
+    assert sizes == [2, 2, 4]
+    (job,) = private_jobs(PRIVATE, sizes=(5,))
+    assert (job.work.gradients_held(job), Fit().gradients_held(job)) == (5, 1)
 
 
 def test_several_objectives_noise_and_some_layers_alone():

@@ -197,7 +197,7 @@ class Batched(Engine):
         if limit is None or not isinstance(job.learner, Network):
             return 2**31
         own = [tensor for name, tensor in job.learner.tensors().items() if name not in common]
-        size = sum(tensor.numel() * tensor.element_size() for tensor in own)
+        size = sum(tensor.numel() * tensor.element_size() for tensor in own) * job.work.gradients_held(job)
         return max(1, limit // max(1, size))
 
     def _answer(self, stacks: list[JobStack]) -> list[list[Timed]]:
