@@ -93,6 +93,10 @@ def test_several_models_runs():
     run_page(ROOT / "docs" / "several-models.md")
 
 
+def test_tasks_runs():
+    run_page(ROOT / "docs" / "tasks.md")
+
+
 def test_channel_runs():
     run_page(ROOT / "docs" / "channel.md")
 

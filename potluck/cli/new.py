@@ -5,29 +5,78 @@ from __future__ import annotations
 import shlex
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from potluck.core.errors import SettingsError
+from potluck.core.errors import SettingsError, nearest
 
 FILES = ("federation.toml", "mine.py")
 
 
-def new(folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path()) -> None:
+class Texts(NamedTuple):
+    """What is written for a task: the templates of the two files, and what fills in the gaps of the first one."""
+
+    templates: tuple[str, str]
+    gaps: dict[str, str]
+
+
+def _own_data(task: str, what: str, setting: str, metrics: str) -> Texts:
+    gaps = {"{what}": what, "{task}": setting, "{metrics}": metrics}
+    return Texts(("task.toml", f"{task}.py"), gaps)
+
+
+TASKS = {
+    "classification": Texts(FILES, {}),
+    "regression": _own_data(
+        "regression",
+        "values",
+        'task = "regression"     # or { name = "regression", scale = [200.0, 40.0] } for all',
+        '["mae", "r2"]       # the first is the headline; by default "r2", "mae", "rmse"',
+    ),
+    "multilabel": _own_data(
+        "multilabel",
+        "any number of labels",
+        'task = { name = "multilabel", labels = ["calm", "old", "sad"] }',
+        '["roc_auc"]  # the first is the headline',
+    ),
+    "per-position": _own_data(
+        "per-position",
+        "a label for each token",
+        'task = { name = "per-position", labels = ["down", "up"], ignore = "-" }',
+        '["f1_macro"]        # the first is the headline; by default "accuracy", …',
+    ),
+    "next-token": _own_data(
+        "next-token",
+        "the next token",
+        'task = { name = "next-token", vocabulary = 20, padding = 0 }',
+        '["accuracy"]        # the first is the headline; by default "loss", "accuracy"',
+    ),
+}
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
+    task: Annotated[str, typer.Option(help=f"What is learned: {', '.join(TASKS)}.")] = "classification",
+) -> None:
     """Write a commented run file, and a Python file for your own model and data.
 
     federation.toml and mine.py go to FOLDER, by default the working directory.
     Nothing is overwritten.
     """
+    if task not in TASKS:
+        raise SettingsError(f"--task {task!r}.{nearest(task, TASKS)}")
     taken = [folder / name for name in FILES if (folder / name).exists()]
     if taken:
         raise SettingsError(f"{taken[0]} is there already and stays as it is; choose another folder.")
+    texts = TASKS[task]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            template = files("potluck.cli") / "templates" / f"{name}.txt"
-            (folder / name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        for name, template in zip(FILES, texts.templates, strict=True):
+            text = (files("potluck.cli") / "templates" / f"{template}.txt").read_text(encoding="utf-8")
+            for gap, filling in texts.gaps.items():
+                text = text.replace(gap, filling)
+            (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"Nothing can be written to {folder}: {error.strerror}.") from error
     typer.echo(f"Wrote {' and '.join(str(folder / name) for name in FILES)}. Try:")

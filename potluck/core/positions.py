@@ -89,7 +89,7 @@ class PerPosition(Positions, LabelTask):
 
     @property
     def encoded(self) -> Task:
-        return _of_positions(self.outputs, self.axis)
+        return _of_positions(type(self), self.outputs, self.axis)
 
     def told(self) -> dict[str, Any]:
         return {**super().told(), "ignore": self.ignore, "axis": self.axis}
@@ -125,8 +125,8 @@ class PerPosition(Positions, LabelTask):
 
 
 @lru_cache(maxsize=1024)
-def _of_positions(outputs: int, axis: str) -> Task:
-    return PerPosition(tuple(range(outputs)), axis=axis)
+def _of_positions(kind: type[PerPosition], outputs: int, axis: str) -> Task:
+    return kind(tuple(range(outputs)), axis=axis)
 
 
 @dataclass(frozen=True)

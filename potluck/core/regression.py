@@ -74,7 +74,7 @@ class Regression(Task):
 
     @property
     def encoded(self) -> Task:
-        return Regression(self.outputs, "none")
+        return replace(self, scale="none", metrics=())
 
     def told(self) -> dict[str, Any]:
         return {"outputs": self.outputs}

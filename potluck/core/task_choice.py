@@ -11,7 +11,7 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.labels import Label, label_space
 from potluck.core.metrics import NoMetricError
 from potluck.core.positions import NextToken, PerPosition
-from potluck.core.registry import Registry, call
+from potluck.core.registry import Registry, call, import_object
 from potluck.core.regression import Regression
 from potluck.core.tasks import Task
 
@@ -31,7 +31,7 @@ def as_task(task: TaskSetting | None, owner: str, labels: Iterable[Label] | None
         task: a task, its name, or a dict with its name and settings; None for classification.
         owner: whose it is, for error messages.
         labels: its labels, where they are given apart from it.
-        metrics: its metrics, where they are given apart from it.
+        metrics: its metrics, where they are given apart from it; functions also as ``"package.module:function"``.
     """
     if isinstance(task, str):
         task = {"name": task}
@@ -53,7 +53,13 @@ def as_task(task: TaskSetting | None, owner: str, labels: Iterable[Label] | None
         if not space:
             raise DataError(f"{owner}: the label space is empty; expected at least one label.")
         found = replace(found, labels=space)
-    return found if metrics is None else replace(found, metrics=metrics)
+    return found if metrics is None else replace(found, metrics=_found(metrics))
+
+
+def _found(metrics: Any) -> Any:
+    """Metrics, those named as ``"package.module:function"`` imported."""
+    given = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    return [import_object(one) if isinstance(one, str) and ":" in one else one for one in given]
 
 
 def task_told(name: str, settings: Mapping[str, Any], metrics: Iterable[str]) -> Task:

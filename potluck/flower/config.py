@@ -25,7 +25,7 @@ from potluck.flower.engine import OnTooFew
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import PlanSettings, Whole
-from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed
+from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed, TaskNamed
 from potluck.recipes.run_file import read_as
 from potluck.recipes.validation import Origin, Section, refuse
 
@@ -255,7 +255,10 @@ class ParticipantFile(Section):
         data: a function that returns (x, y), with settings.
         test: the same for test data; by default none.
         plan: how it trains; by default ``Plan()``.
+        task: what is learned, such as "regression", with settings; by default classification.
         labels: its label space; by default the labels in its data.
+        metrics: what is measured on its test data, by scikit-learn's names or as "package.module:function"; the first
+            is the headline. By default the task's.
         validation: the share of its data that settings are chosen by; by default 0.
         head: the name of the network's layer that answers, or several; by default the last one with parameters.
         public: its own copy of the public data; by default the server sends them.
@@ -279,7 +282,9 @@ class ParticipantFile(Section):
     data: FunctionNamed = Field(description="a function that returns (x, y), as 'package.module:function'")
     test: FunctionNamed | None = None
     plan: PlanSettings = Field(default_factory=dict)
+    task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)
+    metrics: list[str] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
     head: str | list[str] | None = None
     public: PublicEntry | None = None
@@ -302,7 +307,9 @@ class ParticipantFile(Section):
             own["data"],
             plan=Plan(**self.plan),
             test=own["test"],
+            task=None if self.task is None else {"name": self.task.name, **self.task.settings},
             labels=self.labels,
+            metrics=self.metrics,
             validation=self.validation,
             head=self.head,
         )

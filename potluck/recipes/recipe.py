@@ -30,6 +30,7 @@ from potluck.recipes.references import (
     PartitionNamed,
     ShiftNamed,
     SourceNamed,
+    TaskNamed,
 )
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
@@ -108,7 +109,9 @@ class ParticipantSection(Section):
     tune: PlanChoices = Field(default_factory=dict)
     data: FunctionNamed | None = None
     test: FunctionNamed | None = None
+    task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)
+    metrics: list[str] | None = Field(None, min_length=1)
     validation: float = Field(0.0, ge=0, lt=1)
     weight: float = Field(1.0, gt=0)
     head: str | list[str] | None = None
@@ -139,6 +142,8 @@ class Recipe(Section):
     )
     data: DataSection = DataSection()
     plan: PlanSettings = Field(default_factory=dict)
+    task: TaskNamed | None = None
+    metrics: list[str] | None = Field(None, min_length=1)
     seed: Whole = 0
     engine: str = "auto"
     device: DeviceName = "auto"
@@ -174,6 +179,11 @@ class Recipe(Section):
     def build_plan(self, party: ParticipantSection) -> Plan:
         """A party's plan: what it sets itself, else what the recipe sets for all."""
         return Plan(**{**self.plan, **party.plan})
+
+    def task_of(self, party: ParticipantSection) -> dict[str, Any] | None:
+        """What a party learns: what it says itself, else what the recipe says for all; None for classification."""
+        named = party.task or self.task
+        return None if named is None else {"name": named.name, **named.settings}
 
     def build_plans(self, party: ParticipantSection) -> list[Plan]:
         """The plans a party chooses from by validation; its plan alone, if there is nothing to tune."""

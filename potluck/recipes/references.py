@@ -22,6 +22,7 @@ from potluck.channel.codecs import CODECS
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.registry import USER_MODULES, Registry, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
+from potluck.core.task_choice import TASKS, as_task
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.federation.method import Method
 from potluck.methods import METHODS
@@ -102,6 +103,16 @@ def _class_fits(registry: Registry, base: type, called: str, named: Named) -> Na
     return named
 
 
+def _task_fits(named: Named) -> Named:
+    """Makes sure that a task has this name and takes these settings."""
+    _fits(TASKS.__getitem__, (), named)
+    try:
+        as_task({"name": named.name, **named.settings}, "task")
+    except PotluckError as error:
+        refuse([((), str(error))])
+    return named
+
+
 def _find(lookup: Callable[[str], Any], name: str) -> Any:
     try:
         return lookup(name)
@@ -137,6 +148,7 @@ ModelNamed = Annotated[Named, AfterValidator(partial(_fits, MODELS.__getitem__, 
 SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
 PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]
 ShiftNamed = Annotated[Named, AfterValidator(partial(_fits, SHIFTS.__getitem__, SUPPLIED["shift"]))]
+TaskNamed = Annotated[Named, AfterValidator(_task_fits)]
 FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]
 
 

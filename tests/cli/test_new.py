@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 
+import pytest
+
+from potluck.cli.new import TASKS
 from tests.cli.commands import potluck
 
 
@@ -45,3 +48,34 @@ def test_nothing_is_overwritten(here):
 def test_a_folder_that_cannot_be(here):
     (here / "file").write_text("")
     assert "Nothing can be written to file/inside: Not a directory." in potluck("new", "file/inside", fails=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("task", "headline", "least"),
+    [("regression", "r2", 0.5), ("multilabel", "average_precision", 0.8), ("per-position", "accuracy", 0.7)],
+)
+def test_for_a_task_a_model_and_data_are_written_that_work(here, task, headline, least):
+    potluck("new", "--task", task)
+    potluck("run", "federation.toml", "--out", "run")
+    summary = json.loads((here / "run/summary.json").read_text())
+    assert summary["headline"] == headline
+    assert summary[headline] > least
+
+
+def test_data_of_the_next_token_are_the_tokens_alone(here):
+    potluck("new", "--task", "next-token")
+    potluck("run", "federation.toml", "--out", "run", "--set", "rounds=2", "--set", "metrics=['accuracy']")
+    assert json.loads((here / "run/summary.json").read_text())["accuracy"] > 0.5
+
+
+def test_a_task_that_nobody_knows(here):
+    assert "Did you mean 'regression'" in potluck("new", "--task", "regresion", fails=2).stderr
+    assert not (here / "mine.py").exists()
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_what_is_written_is_readable(here, task):
+    potluck("new", "--task", task)
+    text = (here / "federation.toml").read_text()
+    assert tomllib.loads(text)["seed"] == 0
+    assert max(len(line) for line in text.splitlines()) <= 100
