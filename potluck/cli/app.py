@@ -8,8 +8,8 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import bench, catalog, check, compare, demo, join, keys, new, run, serve
-from potluck.cli.console import messages
+from potluck.cli import audit_log, bench, catalog, check, compare, demo, join, keys, new, run, serve
+from potluck.cli.console import harmless, messages
 from potluck.core.errors import PotluckError
 
 
@@ -21,7 +21,7 @@ class Plainly(TyperGroup):
         try:
             return super().invoke(ctx)
         except PotluckError as error:
-            messages().print(Text.assemble(("Error: ", "bold red"), str(error)))
+            messages().print(Text.assemble(("Error: ", "bold red"), harmless(str(error))))
             raise typer.Exit(2) from error
 
 
@@ -58,6 +58,7 @@ app.command("new")(new.new)
 app.command("serve")(serve.serve)
 app.command("join")(join.join)
 app.command("keys")(keys.keys)
+app.command("audit-log")(audit_log.audit_log)
 app.command("bench")(bench.bench)
 app.command("methods")(catalog.methods)
 app.command("models")(catalog.models)

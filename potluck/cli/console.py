@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -21,8 +22,20 @@ from rich.text import Text
 
 
 def messages() -> Console:
-    """Where everything but results goes."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    """Where everything but results goes. What comes from another machine is text there, and never a command."""
+    return HarmlessConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+class HarmlessConsole(Console):
+    """Shows characters that a terminal would obey, such as escape sequences, by their numbers."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        super().print(*(harmless(each) if isinstance(each, str) else each for each in objects), **settings)
+
+
+def harmless(text: str) -> str:
+    """A text without characters that cannot be shown, but for the ends of lines."""
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def waiting(doing: str, console: Console) -> AbstractContextManager[object]:
@@ -52,4 +65,4 @@ class Warnings(logging.Handler):
         self.console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.console.print(Text(record.getMessage()))
+        self.console.print(Text(harmless(record.getMessage())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from potluck.cli.serve import need_flower, terminable
 from potluck.core.errors import SettingsError
 
 if TYPE_CHECKING:
+    from potluck.flower.config import ParticipantFile
     from potluck.flower.consent import AskOwner
 
 
@@ -26,6 +28,9 @@ def join(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Consent to what the method sends, without being asked.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would leave, and what your policy says; then go away.")
+    ] = False,
 ) -> None:
     """Take part in a federation. Data, model code and plan stay on this machine.
 
@@ -34,7 +39,9 @@ def join(
     kept on this machine: after a break, the same command goes on.
     """
     need_flower()
+    from potluck.channel.audit_log import AuditLog
     from potluck.engines import keep_freed_memory, pick_device
+    from potluck.flower.certificates import sealing
     from potluck.flower.client import Client
     from potluck.flower.config import read_participant
     from potluck.flower.consent import Consent
@@ -53,10 +60,18 @@ def join(
         settings.build(),
         pick_device(settings.device),
         state,
-        Consent(state / "consent.json", owner(console, yes), settings.public is not None),
+        Consent(
+            state / "consent.json",
+            owner(console, yes, dry_run),
+            settings.public is not None,
+            _identity_of(server, settings),
+        ),
         public=settings.public.load if settings.public else None,
         allow_imports=tuple(settings.allow_imports),
         max_payload_bytes=settings.max_payload_bytes,
+        policy=settings.policy,
+        audit_log=AuditLog(state / "audit.jsonl", settings.name, sealing(settings.key)),
+        dry_run=dry_run,
     )
     console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
     try:
@@ -73,14 +88,25 @@ def join(
     except KeyboardInterrupt:
         console.print(f"Stopped. Your state is in {state}; the same command goes on.")
         raise typer.Exit(130) from None
+    if dry_run:
+        typer.echo("Nothing was agreed to, and nothing has left.")
+        return
     typer.echo(f"The federation has ended after {rounds} rounds. Your model's state is in {state}.")
 
 
-def owner(console: Console, yes: bool) -> AskOwner:
+def _identity_of(server: str, settings: ParticipantFile) -> str:
+    """Whom the owner deals with: the address, and the authority that vouches for who answers there."""
+    path = settings.root_certificates
+    return f"{server} {'' if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+
+
+def owner(console: Console, yes: bool, dry_run: bool = False) -> AskOwner:
     """Shows the owner the terms, and asks unless they were agreed to before, or ``--yes`` agrees to all."""
 
     def ask(terms: str, agreed: bool) -> str | None:
         console.print(f"\n{terms}\n", markup=False)
+        if dry_run:
+            return "its owner looks at the terms, and does not take part yet"
         if agreed:
             console.print("You have agreed to this before.")
         elif not yes and not sys.stdin.isatty():

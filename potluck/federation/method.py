@@ -34,6 +34,10 @@ Replies = Payload | Mapping[str, Payload]
 ServerSteps = Generator[Work, Any, Replies]
 """A server's half that asks for work of its own (as MHAT's does)."""
 
+Leaving = Literal["weights", "features", "predictions", "statistics"]
+"""What can leave a participant: weights of its model, what inner layers make of samples, answers to inputs, and plain
+counts, names and shapes."""
+
 Contract = Callable[[Any, Server, str], Schema]
 ServerFunction = TypeVar("ServerFunction", bound=Callable[..., Replies | ServerSteps])
 
@@ -239,6 +243,8 @@ class Method(Settings):
             False.
         sends: exchange → what a participant sends in it, as text that its owner reads before joining a real
             federation; by default nothing is said.
+        leaves: exchange → what kinds of things leave in it, for owners who allow some of them only; by default nothing
+            is said.
         notes: name → type (bool, int, float or str) of what a participant's half may note in the history; by default
             nothing. Over a network nothing else is read.
         reports: further models of each participant, beside its own way of answering, whose answers are evaluated on its
@@ -251,6 +257,7 @@ class Method(Settings):
     needs: ClassVar[Needs] = Needs()
     keep_optimizer: ClassVar[bool] = False
     sends: ClassVar[Mapping[str, str]] = {}
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {}
     notes: ClassVar[Mapping[str, type]] = {}
     reports: ClassVar[tuple[str, ...]] = ()
     server_reports: ClassVar[tuple[str, ...]] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import os
@@ -9,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from potluck.channel.audit_log import Seal
 from potluck.core.errors import SettingsError
 
 PUBLIC = serialization.PublicFormat
@@ -136,3 +139,25 @@ def _secret(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
+
+
+def sealing(path: str | None) -> Seal | None:
+    """Signs checksums with a node's private key; None where there is no key."""
+    if path is None:
+        return None
+    key = serialization.load_ssh_private_key(Path(path).read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise SettingsError(f"{path} is no key of a node's; `potluck keys` makes one.")
+    return lambda checksum: base64.b64encode(key.sign(checksum, ec.ECDSA(hashes.SHA256()))).decode()
+
+
+def check_seal(path: str, checksum: str, seal: str) -> bool:
+    """Whether the owner of a public key signed a checksum."""
+    key = serialization.load_ssh_public_key(Path(path).read_bytes())
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise SettingsError(f"{path} is no public key of a node's; `potluck keys` makes one.")
+    try:
+        key.verify(base64.b64decode(seal), bytes.fromhex(checksum), ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -7,6 +7,7 @@ the state before it, which gives the same since every draw comes from seed, name
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 import potluck
+from potluck.channel.audit_log import AuditLog
 from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
@@ -34,6 +36,9 @@ from potluck.federation.participant import Participant
 from potluck.flower.channel_end import ChannelEnd
 from potluck.flower.client_store import ClientStore
 from potluck.flower.consent import channel_of, method_class, method_of
+from potluck.flower.ledger import Ledger
+from potluck.flower.message_notes import note_message
+from potluck.flower.policy import Policy, PolicyError
 from potluck.flower.protocol import (
     PROTOCOL,
     Accepted,
@@ -73,6 +78,9 @@ class Client:
         allow_imports: each ``"package.module:name"`` that the server may have imported here; by default none.
         max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
         audit: is told of every payload that is sent and received; by default None.
+        policy: what its owner allows, whatever the server asks for; by default everything that it agrees to.
+        dry_run: whether its owner only wants to see the terms: it declines, and has finished. By default it does not.
+        audit_log: where it notes who asked for what, and what left; by default nowhere.
     """
 
     def __init__(
@@ -86,6 +94,9 @@ class Client:
         allow_imports: tuple[str, ...] = (),
         max_payload_bytes: int = MAX_BYTES,
         audit: Audit | None = None,
+        policy: Policy | None = None,
+        audit_log: AuditLog | None = None,
+        dry_run: bool = False,
     ) -> None:
         self.participant = participant
         self.finished: int | None = None
@@ -97,6 +108,10 @@ class Client:
         self._allow_imports = allow_imports
         self._max_payload_bytes = max_payload_bytes
         self._audit = audit
+        self._policy = policy or Policy()
+        self._audit_log, self._dry_run = audit_log, dry_run
+        self._own_public = public is not None
+        self._ledger: Ledger | None = None
         self._channel = Channel()
         self._end: ChannelEnd | None = None
         """This end of the channel, where payloads are coded."""
@@ -116,13 +131,23 @@ class Client:
 
     def answer(self, message: Message) -> Message:
         """The answer to a message. What goes wrong here is in the log here; the server learns only its kind."""
-        name = self.participant.name
+        name, asked = self.participant.name, message.head
+        self._note("received", asked, message.body)
         try:
-            return self._answer(message)
+            answer = self._answer(message)
         except Exception as error:
             self._session = None
             log.exception("%s could not answer", name)
+            self._note("refused", asked, why=str(error)[:500] if isinstance(error, PotluckError) else None)
             return Failed(name=name, error=type(error).__name__).message()
+        self._note("sent", answer.head, answer.body)
+        return answer
+
+    def _note(self, what: str, head: dict[str, Any], body: bytes = b"", why: str | None = None) -> None:
+        """Notes a message in the audit log: who asked for what, and what left; never a value."""
+        if self._audit_log is not None:
+            federation = self._invitation.federation if self._invitation is not None else None
+            note_message(self._audit_log, what, self.participant.name, federation, head, body, why)
 
     def _answer(self, message: Message) -> Message:
         if len(message.body) > self._max_payload_bytes:
@@ -166,12 +191,19 @@ class Client:
             if invitation != self._invitation:
                 limits = Limits(self._max_payload_bytes)
                 channel = channel_of(invitation, self._allow_imports, limits, self._audit)
-                refused = self._consent(invitation, method_class(invitation, self._allow_imports))
+                kind = method_class(invitation, self._allow_imports)
+                if self._dry_run:
+                    self._consent(invitation, kind)
+                self._policy.check_invitation(invitation, kind, self._own_public)
+                self._check_room(invitation)
+                refused = "its owner looks at the terms" if self._dry_run else self._consent(invitation, kind)
                 if refused is not None:
                     raise PotluckError(refused)
                 self._accept(invitation, method_of(invitation, self._allow_imports), channel)
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
+            self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
+            self.finished = 0 if self._dry_run else None
             return Declined(name=me.name, reason=str(error)[:10_000]).message()
         return Accepted(
             name=me.name,
@@ -181,6 +213,15 @@ class Client:
             inputs={name: InputFacts.of(kind) for name, kind in me.data.kinds.items()},
             has_public=invitation.public is None or self._public is not None,
         ).message()
+
+    def _check_room(self, invitation: Invitation) -> None:
+        """Declines one federation more than may store something here."""
+        own = [path for path in self._folder.glob("*") if re.fullmatch("[0-9a-f]{16}", path.name)]
+        if not (self._folder / invitation.federation).exists() and len(own) >= self._policy.max_federations:
+            raise PolicyError(
+                f"{len(own)} federations have stored something here already, as many as its owner's policy allows "
+                f"(`max_federations`); delete what is not needed any more"
+            )
 
     def _accept(self, invitation: Invitation, method: Method, channel: Channel) -> None:
         """Finds the public data, and prepares the participant if they are here."""
@@ -202,7 +243,9 @@ class Client:
         me.check_keepable()
         check_resumable([me], method, invitation.keep_optimizer, self._channel)
         identity = participant_fingerprint(me, method, invitation.keep_optimizer, self._channel)
-        self._store = ClientStore(self._folder / invitation.federation, identity)
+        folder = self._folder / invitation.federation
+        self._store = ClientStore(folder, identity)
+        self._ledger = Ledger(folder / "ledger.json", self._policy, invitation.rounds)
         self._session, self._model_of = None, None
         self._end = None if self._channel.is_plain else ChannelEnd(self._channel, me)
 
@@ -233,10 +276,20 @@ class Client:
         if asked.round < self._latest_round:
             raise PayloadError(f"round {asked.round} is past; the server was at {self._latest_round} already")
         self._latest_round = asked.round
+        assert self._ledger is not None
+        if asked.step == 0 and asked.phase == "round":
+            self._ledger.begin_round()
+        self._ledger.check()
+        before = 0.0 if asked.step == 0 or self._session is None else self._session.seconds
         if asked.step == 0 or self._session is None or self._reached != (asked.phase, asked.round, asked.step - 1):
             self._go_back(store, asked)
         store.forget_from(*place)
-        answer = self._response(store, asked, self._run(*place, body))
+        arrival = self._run(*place, body)
+        if arrival.exchange is not None:
+            assert self._method is not None
+            self._policy.check_exchange(arrival.exchange.name, type(self._method))
+        answer = self._response(store, asked, arrival)
+        self._ledger.send(len(answer.body), max(arrival.seconds - before, 0.0))
         store.keep_answer(*place, body, answer)
         return answer
 
@@ -295,7 +348,15 @@ class Client:
         return PhaseEnded(**place, notes=_plain(arrival.notes), metrics=metrics, models=scores).message()
 
     def _evaluated(self, store: ClientStore, round: int) -> Message:
-        """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere."""
+        """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere.
+
+        A round is evaluated once: asked again, with other weights perhaps, it tells what it told before.
+        """
+        assert self._invitation is not None
+        assert self._ledger is not None
+        if not 1 <= round <= self._invitation.rounds:
+            raise PayloadError(f"an evaluation of round {round} was not agreed to; there are {self._invitation.rounds}")
+        self._ledger.check()
         newest = store.newest_state(round)
         if self._session is not None and self._reached is not None and newest != self._reached[1]:
             self._close()
@@ -303,9 +364,13 @@ class Client:
         elif self._model_of is None or self._model_of != newest:
             self._close()
             self._restore(store, round)
+        if (told := self._ledger.evaluation(round)) is not None:
+            return Message(told)
         scores = self._scores()
         metrics = scores.pop(OWN)
-        return Evaluated(name=self.participant.name, round=round, metrics=metrics, models=scores).message()
+        answer = Evaluated(name=self.participant.name, round=round, metrics=metrics, models=scores).message()
+        self._ledger.keep_evaluation(round, answer.head)
+        return answer
 
     def _scores(self) -> Scores:
         """How well the participant answers, in its own way and with each model that the method reports."""
@@ -315,7 +380,8 @@ class Client:
             for model, answering in self._answering.items():
                 answers = AnsweringSession(me, answering, test.inputs(), model).answer_alone(self._device)
                 if answers is not None:
-                    scores[model], empty = me.task.measure(answers, test.y)
+                    exact, empty = me.task.measure(answers, test.y)
+                    scores[model] = self._policy.shown(exact)
                     for metric, reason in empty.items():
                         log.info("There is no %s: %s", metric, reason)
         return scores

@@ -52,9 +52,9 @@ class ClientStore:
         """Stores what was asked and answered at a step."""
         folder = self._folder_of(phase, round)
         folder.mkdir(exist_ok=True)
-        _write(folder / f"{step}.request", request)
+        write_whole(folder / f"{step}.request", request)
         head = answer.encoded_head()
-        _write(folder / f"{step}.answer", len(head).to_bytes(8, "big") + head + answer.body)
+        write_whole(folder / f"{step}.answer", len(head).to_bytes(8, "big") + head + answer.body)
         for old in sorted(self._messages.iterdir())[:-PHASES_KEPT]:
             shutil.rmtree(old)
 
@@ -94,7 +94,7 @@ class ClientStore:
         return self._messages / f"{round:08d}-{phase}"
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
     draft = path.with_name(path.name + ".unfinished")
     with draft.open("wb") as file:

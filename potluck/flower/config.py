@@ -22,6 +22,7 @@ from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.federation.participation import HowMany, how_many
 from potluck.flower.engine import OnTooFew
+from potluck.flower.policy import Policy
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import PlanSettings, Whole
@@ -263,6 +264,7 @@ class ParticipantFile(Section):
         head: the name of the network's layer that answers, or several; by default the last one with parameters.
         public: its own copy of the public data; by default the server sends them.
         allow_imports: each "package.module:name" that the server may name; by default none.
+        policy: what its owner allows, whatever the server asks for; by default everything that it agrees to.
         state_dir: a folder for what must last; by default "state".
         device: what its network computes on; by default "auto".
         max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
@@ -289,6 +291,7 @@ class ParticipantFile(Section):
     head: str | list[str] | None = None
     public: PublicEntry | None = None
     allow_imports: list[str] = Field(default_factory=list)
+    policy: Policy = Field(default_factory=Policy)
     state_dir: FolderPath = Field("state", validate_default=True)
     device: DeviceName = "auto"
     max_payload_bytes: Whole = Field(MAX_BYTES, ge=1)

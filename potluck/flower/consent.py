@@ -34,15 +34,18 @@ class Consent:
         path: a file for what was agreed to.
         ask: shows the owner the text, and asks.
         own_public: whether the owner has a copy of the public data.
+        server: whom the owner deals with: the server's address, and the authority that vouches for it. What was agreed
+            to holds for that server, that federation and that text. By default nothing is known of it.
     """
 
-    def __init__(self, path: Path, ask: AskOwner, own_public: bool) -> None:
-        self._path, self._ask, self._own_public = path, ask, own_public
+    def __init__(self, path: Path, ask: AskOwner, own_public: bool, server: str = "") -> None:
+        self._path, self._ask, self._own_public, self._server = path, ask, own_public, server
 
     def __call__(self, invitation: Invitation, method: type[Method]) -> str | None:
         """None if the owner agrees, or why not."""
         text = consent_text(invitation, method, self._own_public)
-        digest, agreed = hashlib.sha256(text.encode()).hexdigest(), self._agreed()
+        bound = json.dumps([self._server, invitation.federation, text])
+        digest, agreed = hashlib.sha256(bound.encode()).hexdigest(), self._agreed()
         refused = self._ask(text, digest in agreed)
         if refused is None and digest not in agreed:
             self._path.write_text(json.dumps({"agreed": [*agreed, digest]}))

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from flwr.app import Message as FlowerMessage
 from flwr.serverapp import Grid
 
+from potluck.channel.audit_log import AuditLog
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.flower.app.potluck_app.records import from_records, to_records
+from potluck.flower.message_notes import note_message
 from potluck.flower.protocol import (
     Accepted,
     Acknowledged,
@@ -97,6 +99,7 @@ class Gateway:
         report: is given a line for everything that happens; by default the log.
         stopped: says whether the run is to stop; by default never.
         check: says what is wrong with what a participant said when it accepted; by default nothing is.
+        audit_log: where it notes what was asked of whom and what came; by default nowhere.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Gateway:
         report: Callable[[str], None] = log.info,
         stopped: Callable[[], bool] = lambda: False,
         check: Callable[[Accepted], str | None] = lambda accepted: None,
+        audit_log: AuditLog | None = None,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.declined: dict[str, str] = {}
@@ -123,6 +127,7 @@ class Gateway:
         self._report = report
         self._stopped = stopped
         self._check = check
+        self._audit_log, self._federation = audit_log, invitation.federation
         self.heard: set[str] = set()
         """Who has answered, however late, since this was looked at."""
         self._online: dict[int, str] = {}
@@ -215,6 +220,7 @@ class Gateway:
         sent = self._grid.push_messages([FlowerMessage(records, node, "query", ttl=ttl)])
         identity = next(iter(sent), None)
         if identity is not None:
+            self._note("sent", name or f"node {node}", message)
             self._pending[identity] = _Pending(node, self._online[node], message, name)
         elif name is not None:  # as when the node has just gone
             self._not_before[name] = time.monotonic() + RETRY_DELAY
@@ -275,7 +281,9 @@ class Gateway:
             message = self._read(answer)
             response = read_response(message)
             self._check_name(pending, response.name)
+            self._note("received", response.name, message)
         except PayloadError as error:
+            self._note("refused", pending.name or f"node {pending.node}", pending.message, str(error))
             self._report(f"{pending.name or f'node {pending.node}'} sent what cannot be read: {error}")
             if pending.name is not None and not invited:
                 yield pending, Message(), NoAnswer(str(error))
@@ -288,6 +296,11 @@ class Gateway:
                 connection.has_public = isinstance(response, Acknowledged)
         else:
             yield pending, message, response
+
+    def _note(self, what: str, name: str, message: Message, why: str | None = None) -> None:
+        if self._audit_log is not None:
+            body = b"" if why else message.body
+            note_message(self._audit_log, what, name, self._federation, message.head, body, why)
 
     def _read(self, answer: FlowerMessage) -> Message:
         """The message in one of Flower's, if it is one and not too large."""

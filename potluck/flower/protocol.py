@@ -128,6 +128,7 @@ class Invitation(Head):
         rounds: how many there will be at most.
         public: the public data; None if there are none.
         channel: the codecs of what travels, as a file names them; None if there are none.
+        min_participants: how many must answer, so that anything is merged.
     """
 
     kind: Literal["invitation"] = "invitation"
@@ -141,6 +142,7 @@ class Invitation(Head):
     rounds: Number
     public: PublicDataInfo | None = None
     channel: dict[str, Any] | None = None
+    min_participants: Number = 0
 
 
 class Advance(Head):

@@ -12,6 +12,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 import potluck
+from potluck.channel.audit_log import AuditLog
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import Row, readable_bytes
@@ -80,6 +81,7 @@ class ServerRun:
             None if self.public is None else self.public.inputs.kinds,
             None if file.labels is None else label_space(file.labels, "the federation's file"),
         )
+        self._audit_log = AuditLog(out / "audit.jsonl", "the server")
         info, public_bytes = self._public_info(self.public)
         keep = self.method.keep_optimizer if file.keep_optimizer is None else file.keep_optimizer
         invitation = Invitation(
@@ -92,6 +94,7 @@ class ServerRun:
             keep_optimizer=keep,
             rounds=file.rounds,
             public=info,
+            min_participants=file.required_participants,
             channel=file.channel.spelled_out().model_dump(mode="json") if not file.channel.is_empty else None,
         )
         self.gateway = Gateway(
@@ -104,6 +107,7 @@ class ServerRun:
             report=progress.report,
             stopped=progress.stop_requested,
             check=self._acceptance.check,
+            audit_log=self._audit_log,
         )
 
     def run(self, resume: bool) -> None:
@@ -208,6 +212,11 @@ class ServerRun:
         return federation
 
     def _report_round(self, federation: Federation, rows: list[Row]) -> None:
+        for row in rows:
+            if row["refused"]:
+                self._audit_log.note(
+                    "refused", participant=row["participant"], round=federation.history.rounds, why=row["refused"]
+                )
         number, final = federation.history.rounds, federation.history.final
         up, down = (sum(row[way] for row in rows) for way in ("bytes_up", "bytes_down"))
         travelled = f"received {readable_bytes(up)}, sent {readable_bytes(down)}"

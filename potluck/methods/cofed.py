@@ -18,7 +18,7 @@ from potluck.core.regression import Regression
 from potluck.core.requests import Exchange, Fit, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 
@@ -52,6 +52,7 @@ class CoFED(Method):
         "labels": "its label space, once",
         "votes": "for each public sample the label that its model gives it, or none; or the value",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {"labels": ("statistics",), "votes": ("predictions",)}
     notes: ClassVar[Mapping[str, type]] = {"received": int, "weighted": bool}
 
     alpha: float = Field(0.3, ge=0, le=1)

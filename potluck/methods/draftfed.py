@@ -25,7 +25,7 @@ from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions, draft_point
@@ -72,6 +72,11 @@ class DraftFed(Method):
         "depths": "how many convolutions its network has, and its label space, once",
         "shapes": "the shapes of what some of its convolutions put out, once",
         "drafts": "what some of its convolutions, and the whole network, put out on some public samples",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        "depths": ("statistics",),
+        "shapes": ("statistics",),
+        "drafts": ("features", "predictions"),
     }
 
     lambda1: float = Field(1.0, ge=0)

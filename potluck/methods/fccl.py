@@ -15,7 +15,7 @@ from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import kl, mean_answer
@@ -71,6 +71,7 @@ class FCCL(LabelSharing):
         **LabelSharing.sends,
         "mean": "for each public sample the logits that its model gives to the labels",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**LabelSharing.leaves, "mean": ("predictions",)}
 
     pretrain_epochs: int = Field(40, ge=0)
     public_epochs: int = Field(1, ge=0)

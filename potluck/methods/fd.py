@@ -15,7 +15,7 @@ from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Method, Needs, Replies, ServerSteps, Steps, exchange
+from potluck.federation.method import Leaving, Method, Needs, Replies, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import answers_of, fit_labels, mean_answer
@@ -52,6 +52,7 @@ class FD(LabelSharing):
         **LabelSharing.sends,
         "probabilities": "for each public sample the probability that its model gives to each label, or the value",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**LabelSharing.leaves, "probabilities": ("predictions",)}
 
     temperature: float = Field(5.0, gt=0)
     first_epochs: int | None = Field(None, ge=0)

@@ -18,7 +18,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit
-from potluck.federation.method import Needs, Replies, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Replies, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import answers_of, as_probabilities, fit_labels
@@ -57,6 +57,7 @@ class FedDistill(LabelSharing):
         **LabelSharing.sends,
         "answers": "for each class its model's mean logits of its own samples of the class, and which classes it has",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**LabelSharing.leaves, "answers": ("predictions",)}
 
     gamma: float = Field(1.0, ge=0)
     own: Literal["exclude", "include"] = "exclude"

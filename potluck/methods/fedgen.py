@@ -20,7 +20,7 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Fit
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import ServerSteps, Steps, exchange
+from potluck.federation.method import Leaving, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import kl
@@ -119,6 +119,7 @@ class FedGen(HeadSharing, ServerTraining):
         **HeadSharing.sends,
         "weights": "its trained head, and how many samples of each class it has",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**HeadSharing.leaves, "weights": ("weights", "statistics")}
 
     alpha: float = Field(1.0, ge=0)
     beta: float = Field(0.0, ge=0)

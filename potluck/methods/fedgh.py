@@ -13,7 +13,7 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Exchange, Fit, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema
-from potluck.federation.method import ServerSteps, Steps, exchange
+from potluck.federation.method import Leaving, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.head_sharing import HeadSharing, global_head, head_of, head_shape, head_spec
@@ -40,6 +40,10 @@ class FedGH(HeadSharing, ServerTraining):
     sends: ClassVar[Mapping[str, str]] = {
         **HeadSharing.sends,
         "prototypes": "for each class the mean feature of its own samples, and which classes it has",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        **HeadSharing.leaves,
+        "prototypes": ("features", "statistics"),
     }
 
     server_plan: Plan = Plan(optimizer="sgd", lr=0.01, epochs=1, batch_size=10)

@@ -23,7 +23,7 @@ from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
@@ -63,6 +63,11 @@ class FedIN(WeightSharing):
         "shapes": "the shapes of the inputs and outputs of its intermediate layers, once",
         "update": "every weight of its trained model, and the inputs and outputs of its intermediate layers on a few "
         "of its own samples",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        **WeightSharing.leaves,
+        "shapes": ("statistics",),
+        "update": ("weights", "features"),
     }
 
     aggregation: Literal["whole", "layerwise", "same-architecture"] = "layerwise"

@@ -18,7 +18,7 @@ from potluck.core.payload import Payload
 from potluck.core.randomness import generator
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, mean_answer
@@ -55,6 +55,7 @@ class FedMD(LabelSharing):
         **LabelSharing.sends,
         "consensus": "for each public sample of the round the score that its model gives to each label",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**LabelSharing.leaves, "consensus": ("predictions",)}
 
     pretrain: bool = True
     scores: Literal["logits", "probabilities"] = "logits"

@@ -14,7 +14,7 @@ from torch import Tensor
 from potluck.core.payload import Payload, dtype_named
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Steps, exchange
+from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import MaskedMean
@@ -54,6 +54,7 @@ class FedSSA(HeadSharing):
         "greet": f"{HeadSharing.sends['greet']}, and of which labels it has samples",
         "rows": "the rows of its trained head for those labels; nothing of its extractor",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**HeadSharing.leaves, "rows": ("weights", "statistics")}
 
     mu: float = Field(0.5, ge=0, le=1)
     stable_after: int = Field(2, ge=1)

@@ -13,7 +13,7 @@ from potluck.core.errors import RequirementsError
 from potluck.core.model_spec import ModelSpec
 from potluck.core.payload import Payload, dtype_named
 from potluck.core.plan import Plan
-from potluck.federation.method import Needs
+from potluck.federation.method import Leaving, Needs
 from potluck.federation.participant import Participant
 from potluck.federation.server import Server
 from potluck.methods.weight_sharing import WeightSharing
@@ -34,6 +34,7 @@ class HeadSharing(WeightSharing):
         "start": "the head that all start from, if it is the first by name, once",
         "fetch": "that it sat out, and asks for the current head",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {"greet": ("statistics",), "start": ("weights",), "fetch": ()}
 
     aggregation: Literal["whole"] = "whole"
     batchnorm: Literal["average"] = "average"

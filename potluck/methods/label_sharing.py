@@ -10,7 +10,7 @@ from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Method, Steps, exchange
+from potluck.federation.method import Leaving, Method, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 
@@ -20,6 +20,7 @@ class LabelSharing(Method):
 
     late_joining: ClassVar[bool] = True
     sends: ClassVar[Mapping[str, str]] = {"labels": "its label space, once"}
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {"labels": ("statistics",)}
 
     def join(self, me: Participant) -> Steps:
         yield Exchange("labels", Payload(facts={"labels": list(me.task.columns)}))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+from potluck.federation.method import Leaving
 from potluck.methods.fedavg import Averaging
 from potluck.methods.head_sharing import HeadSharing
 
@@ -25,5 +26,6 @@ class LGFedAvg(HeadSharing, Averaging):
 
     needs = replace(HeadSharing.needs, tasks="any")
     sends: ClassVar[Mapping[str, str]] = {**HeadSharing.sends, "weights": "its trained head; nothing of its extractor"}
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**HeadSharing.leaves, "weights": ("weights",)}
 
     weighting: Literal["samples", "uniform"] = "samples"

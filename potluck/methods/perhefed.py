@@ -18,7 +18,7 @@ from potluck.core.errors import PayloadError, RequirementsError, SettingsError, 
 from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
@@ -57,6 +57,7 @@ class PerHeFed(Method):
         "structure": "the shapes of the convolutions it shares, and which of their filters, once",
         "share": "the weights of those filters after training, and how many of them are not zero",
     }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {"structure": ("statistics",), "share": ("weights",)}
 
     inter: Ratio = 0.5
     intra: Ratio = 1.0

@@ -14,7 +14,7 @@ from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Request, Tap
 from potluck.core.schema import Schema
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import feature_width
@@ -37,6 +37,12 @@ class PrototypeSharing(LabelSharing):
         "fetch": "that it sat out, and asks for the current prototypes",
         "prototypes": "for each class the mean feature of its own samples, and which classes it has (with weighting by "
         "samples: how many samples of each)",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        **LabelSharing.leaves,
+        "features": ("statistics",),
+        "fetch": (),
+        "prototypes": ("features", "statistics"),
     }
 
     feature: str | None = None

@@ -16,7 +16,7 @@ from potluck.core.objectives import Context, Gradients
 from potluck.core.payload import MAX_TENSORS, Payload
 from potluck.core.requests import Fit, Fitted, Request
 from potluck.core.schema import Schema
-from potluck.federation.method import Steps, exchange
+from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.fedavg import FedAvg
@@ -48,6 +48,11 @@ class SCAFFOLD(FedAvg):
         **FedAvg.sends,
         "weights": f"{FedAvg.sends['weights']}, and the change of its control variate, as large as the weights",
         "greet": f"{FedAvg.sends['greet']}, and which of them it trains",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        **FedAvg.leaves,
+        "control": ("statistics",),
+        "weights": ("weights",),
     }
     tells_buffers: ClassVar[bool] = True
 

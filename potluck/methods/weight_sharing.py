@@ -23,7 +23,7 @@ from potluck.core.payload import MAX_BYTES, MAX_TENSORS, LazyReplies, Payload, d
 from potluck.core.requests import Exchange, Request
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Method, Steps, exchange
+from potluck.federation.method import Leaving, Method, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import MaskedMean, WindowPlace, window
@@ -94,6 +94,12 @@ class WeightSharing(Method):
         "start": "the weights that all start from, if it is the first by name to have them, once",
         "fetch": "that it sat out, and asks for the current weights",
         "weights": "every weight of its trained model (without normalisation layers, if batchnorm is local)",
+    }
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        "greet": ("statistics",),
+        "start": ("weights",),
+        "fetch": (),
+        "weights": ("weights",),
     }
 
     def join(self, me: Participant) -> Steps:

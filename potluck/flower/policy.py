@@ -1,0 +1,111 @@
+"""What a participant's owner allows, whatever the server asks for: checked here, for each message."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Never
+
+from pydantic import ConfigDict, Field
+
+from potluck.core.errors import PotluckError
+from potluck.core.metrics import Metrics
+from potluck.federation.method import Leaving, Method
+from potluck.flower.protocol import Invitation
+from potluck.recipes.recipe import Whole
+from potluck.recipes.validation import Section
+
+DIGITS = 2
+"""How many digits of a metric leave where they are rounded."""
+
+
+class PolicyError(PotluckError):
+    """The owner's policy does not allow what the server asks for."""
+
+
+class Policy(Section):
+    """The table ``[policy]`` of a participant's file.
+
+    Args:
+        methods: the methods it takes part in; by default any that its owner agrees to.
+        exchanges: the exchanges in which it sends anything; by default all.
+        leaves: what may leave: "weights", "features", "predictions", "statistics"; by default all. A method that does
+            not say what leaves is declined where this is set.
+        metrics: of its metrics on test data, "exact" (the default) ones leave, "rounded" ones, or "none".
+        max_rounds: the most rounds that it agrees to; by default any number.
+        max_trainings: how many rounds it plays in all, with those that the server has it play again; by default one and
+            a half times as many as it agreed to, and ten.
+        max_bytes: how many bytes may leave in one federation; by default any number.
+        max_hours: how many hours it works for one federation; by default any number.
+        min_others: with how many others, at least, what it sends must be merged, by the server's word; by default 0.
+        receive_public: whether the server may send public data; by default True.
+        codecs: codecs that what it sends must pass, such as "noise" and "clip"; by default none.
+        max_federations: how many federations may store something here; by default 20.
+    """
+
+    model_config = ConfigDict(title="policy")
+
+    methods: list[str] | None = None
+    exchanges: list[str] | None = None
+    leaves: list[Leaving] | None = None
+    metrics: Literal["exact", "rounded", "none"] = "exact"
+    max_rounds: Whole | None = Field(None, ge=0)
+    max_trainings: Whole | None = Field(None, ge=1)
+    max_bytes: Whole | None = Field(None, ge=1)
+    max_hours: Annotated[float, Field(gt=0)] | None = None
+    min_others: Whole = Field(0, ge=0)
+    receive_public: bool = True
+    codecs: list[str] = Field(default_factory=list)
+    max_federations: Whole = Field(20, ge=1)
+
+    def check_invitation(self, invitation: Invitation, method: type[Method], own_public: bool) -> None:
+        """Raises PolicyError, in a sentence for the owner, for terms that are not allowed."""
+        if self.methods is not None and invitation.method not in self.methods:
+            _refuse(f"the method {invitation.method!r}; it allows {', '.join(self.methods)}")
+        for exchange in method.exchanges():
+            self.check_exchange(exchange, method)
+        if self.max_rounds is not None and invitation.rounds > self.max_rounds:
+            _refuse(f"{invitation.rounds} rounds; it allows {self.max_rounds} (`max_rounds`)")
+        if self.min_others and invitation.min_participants <= self.min_others:
+            _refuse(
+                f"a merge with {max(invitation.min_participants - 1, 0)} others; it wants {self.min_others} "
+                f"(`min_others`)"
+            )
+        if invitation.public is not None and not own_public and not self.receive_public:
+            _refuse("public data from the server (`receive_public`)")
+        for exchange in method.exchanges():
+            given = {str(codec.get("name")) for codec in _codecs(invitation, exchange)}
+            if missing := [name for name in self.codecs if name not in given]:
+                _refuse(f"what is sent in {exchange!r} without the codec {missing[0]!r} (`codecs`)")
+
+    def check_exchange(self, exchange: str, method: type[Method]) -> None:
+        """Raises PolicyError for an exchange that may not be, or in which something leaves that must not."""
+        if self.exchanges is not None and exchange not in self.exchanges:
+            _refuse(f"the exchange {exchange!r}; it allows {', '.join(self.exchanges)} (`exchanges`)")
+        if self.leaves is not None:
+            leaving = method.leaves.get(exchange)
+            if leaving is None:
+                _refuse(f"{method.__name__}, which does not say what leaves in {exchange!r} (`leaves`)")
+            if odd := [what for what in leaving if what not in self.leaves]:
+                _refuse(f"that {odd[0]} leave in {exchange!r}; it allows {', '.join(self.leaves) or 'nothing'}")
+
+    def trainings(self, rounds: int) -> int:
+        """How many rounds are played in all, of those agreed to."""
+        return self.max_trainings if self.max_trainings is not None else rounds + rounds // 2 + 10
+
+    def shown(self, metrics: Metrics) -> Metrics:
+        """Metrics as they may leave."""
+        if self.metrics == "exact":
+            return metrics
+        kept = self.metrics == "rounded"
+        return {name: None if value is None or not kept else round(value, DIGITS) for name, value in metrics.items()}
+
+
+def _codecs(invitation: Invitation, exchange: str) -> list[dict[str, object]]:
+    """The codecs of what is sent in an exchange."""
+    channel = invitation.channel or {}
+    own = channel.get("exchanges", {}).get(exchange, {})
+    found = own["up"] if isinstance(own, dict) and own.get("up") is not None else channel.get("up") or []
+    return [codec for codec in found if isinstance(codec, dict)]
+
+
+def _refuse(what: str) -> Never:
+    raise PolicyError(f"its owner's policy does not allow {what}")

@@ -1,0 +1,83 @@
+"""The audit log: a chain that shows what was changed, and holds no value of anybody's."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+import torch
+
+from potluck.channel.audit_log import AuditLog, AuditLogError, outline, read, unmatched
+from potluck.core.payload import Payload
+
+
+def written(path, count=4, who="p0"):
+    log = AuditLog(path, who)
+    for number in range(count):
+        log.note("sent", round=number, why=None)
+    return path
+
+
+def test_lines_follow_each_other_also_after_a_restart(tmp_path):
+    path = written(tmp_path / "audit.jsonl", 2)
+    AuditLog(path, "p0").note("refused", why="it asks too much")
+    entries = list(read(path))
+    assert [entry["number"] for entry in entries] == [1, 2, 3]
+    assert [entry["what"] for entry in entries] == ["sent", "sent", "refused"]
+    assert entries[0]["before"] == "0" * 64
+    assert "why" not in entries[0]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda lines: [lines[0], lines[1].replace('"round": 1', '"round": 7'), *lines[2:]], 2),
+        (lambda lines: [lines[0], *lines[2:]], 2),
+        (lambda lines: [lines[0], lines[2], lines[1], lines[3]], 2),
+        (lambda lines: [*lines[:2], lines[1], *lines[2:]], 3),
+        (lambda lines: lines[1:], 1),
+        (lambda lines: [*lines, "{}"], 5),
+        (lambda lines: [*lines, "[" * 10_000], 5),
+        (lambda lines: [*lines[:3], lines[3][:40]], 4),
+    ],
+)
+def test_what_was_changed_is_found(change, line, tmp_path):
+    path = written(tmp_path / "audit.jsonl")
+    path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
+    with pytest.raises(AuditLogError, match=f"line {line} is not what was written"):
+        list(read(path))
+    with pytest.raises(AuditLogError):
+        AuditLog(path, "p0")
+
+
+def test_each_line_is_sealed_where_there_is_a_key(tmp_path):
+    log = AuditLog(tmp_path / "audit.jsonl", "p0", lambda digest: digest.hex()[:8])
+    log.note("sent")
+    entry = next(read(tmp_path / "audit.jsonl"))
+    assert entry["seal"] == entry["sha256"][:8]
+
+
+def test_an_outline_has_names_and_shapes_and_no_values():
+    payload = Payload({"w": torch.full((2, 3), 12345.0), "n": torch.tensor(7)}, {"samples": 54321})
+    found = outline(payload.to_bytes())
+    assert found == {"w": ["F32", 2, 3], "n": ["I64"], "fact samples": []}
+    assert "12345" not in json.dumps(found)
+    assert "54321" not in json.dumps(found)
+    assert outline(b"") is None
+    many = outline(Payload({f"t{n}": torch.zeros(1) for n in range(60)}).to_bytes())
+    assert len(many) == 51
+    assert many["…"] == ["10 more"]
+
+
+def test_two_sides_logs_of_one_run_are_compared():
+    def entry(what, step, payload, participant="a", federation="f"):
+        place = {"federation": federation, "participant": participant, "phase": "round", "round": 1, "step": step}
+        return {"what": what, **place, "payload": payload}
+
+    server = [entry("sent", 1, "x"), entry("received", 1, "y"), entry("sent", 1, "q", "b")]
+    ours = [entry("received", 1, "x"), entry("sent", 1, "y"), entry("sent", 2, "z"), entry("sent", 3, None)]
+    only_server, only_ours = unmatched(server, ours)
+    assert only_server == [], "the other participant's messages are not ours"
+    assert [each["payload"] for each in only_ours] == ["z"]

@@ -1,0 +1,119 @@
+"""A server cannot overreach: what was agreed to is done once, as its owner allows, whatever it asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+import potluck
+from potluck.core.payload import Payload
+from potluck.flower.consent import Consent
+from potluck.flower.policy import Policy
+from potluck.flower.protocol import Advance, Evaluate
+from potluck.methods import CoFED, FedAvg, Local
+from tests.flower.fakes import client_of, invitation
+from tests.flower.things import mlp
+from tests.tables import PLAN, made_data
+
+
+def participant():
+    return potluck.Participant("p0", mlp, made_data(20, 0), plan=PLAN, labels=range(3), test=made_data(10, 9))
+
+
+def invited(folder, method, terms=(), **settings):
+    found = client_of(participant(), folder, **settings)
+    answer = found.answer(invitation(method, **dict(terms)).message())
+    return found, answer.head
+
+
+def play(client, number, phase="round"):
+    return client.answer(Advance(phase=phase, round=number, step=0).message()).head
+
+
+def test_inviting_again_makes_no_more_rounds(tmp_path, caplog):
+    """Each new invitation let the server play all rounds anew: 200 trainings for one that was agreed to."""
+    trained = 0
+    for course in range(20):
+        client, _ = invited(tmp_path, Local(), {"rounds": 1})
+        client.answer(Advance(phase="join", round=0, step=0).message(bytes(course)))
+        trained += play(client, 1)["kind"] == "end"
+    assert trained == 11
+    assert "allows 11 trainings in this federation, which are done" in caplog.text
+
+
+def test_a_round_is_evaluated_once_and_none_before_the_first(tmp_path):
+    client, _ = invited(tmp_path, FedAvg(), {"rounds": 3})
+    client.answer(Advance(phase="join", round=0, step=0).message())
+    weights = {name: entry * 0 for name, entry in client.participant.weights().items()}
+    assert client.answer(Evaluate(round=0).message()).head["kind"] == "failed"
+    assert client.answer(Evaluate(round=4).message()).head["kind"] == "failed"
+    client.answer(Advance(phase="join", round=0, step=1).message(Payload(facts={"send": []}).to_bytes()))
+    client.answer(Advance(phase="join", round=0, step=1).message(Payload(facts={"send": []}).to_bytes()))
+    client.answer(Advance(phase="join", round=0, step=2).message(Payload(weights).to_bytes()))
+    first = client.answer(Evaluate(round=1).message()).head
+    assert first["kind"] == "metrics"
+    other = {name: entry + 1 for name, entry in weights.items()}
+    client.answer(Advance(phase="join", round=0, step=2).message(Payload(other).to_bytes()))
+    assert client.answer(Evaluate(round=1).message()).head["metrics"] == first["metrics"]
+
+
+def test_metrics_leave_as_the_policy_says(tmp_path):
+    for number, metrics in enumerate(("exact", "rounded", "none")):
+        client, _ = invited(tmp_path / metrics, Local(), policy=Policy(metrics=metrics))
+        play(client, 0, "join")
+        found = play(client, 1)["metrics"]["loss"]
+        assert (found is None) == (number == 2)
+        assert number == 2 or (round(found, 2) == found) == (number == 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "method", "why"),
+    [
+        ({"methods": ["FedAvg"]}, CoFED(), "does not allow the method 'CoFED'"),
+        ({"leaves": ["statistics"]}, FedAvg(), "that weights leave in 'start'"),
+        ({"max_rounds": 3}, Local(), "9 rounds; it allows 3"),
+    ],
+)
+def test_terms_beyond_the_policy_are_declined_before_the_owner_is_asked(policy, method, why, tmp_path):
+    asked = []
+    _, head = invited(tmp_path, method, policy=Policy(**policy), consent=lambda *terms: asked.append(terms))
+    assert head["kind"] == "declined"
+    assert why in head["reason"]
+    assert asked == []
+
+
+def test_bytes_beyond_the_policy_do_not_leave(tmp_path, caplog):
+    client, head = invited(tmp_path, FedAvg(), policy=Policy(max_bytes=100))
+    assert head["kind"] == "accepted"
+    assert play(client, 0, "join")["kind"] == "failed"
+    assert "allows 100 bytes in this federation" in caplog.text
+
+
+def test_only_so_many_federations_may_store_something(tmp_path):
+    for number in range(4):
+        _, head = invited(tmp_path, Local(), {"federation": f"{number:016x}"}, policy=Policy(max_federations=3))
+        assert head["kind"] == ("accepted" if number < 3 else "declined")
+    assert "3 federations have stored something here already" in head["reason"]
+    _, head = invited(tmp_path, Local(), {"federation": f"{1:016x}"}, policy=Policy(max_federations=3))
+    assert head["kind"] == "accepted", "those that are known go on"
+
+
+def test_consent_is_for_this_server_this_federation_and_this_text(tmp_path):
+    asked = []
+
+    def consent(server):
+        return Consent(tmp_path / "c.json", lambda text, agreed: asked.append(agreed), own_public=False, server=server)
+
+    for server, terms in [("a", {}), ("a", {}), ("b", {}), ("a", {"federation": "f" * 16}), ("a", {"rounds": 3})]:
+        consent(server)(invitation(Local(), **terms), Local)
+    assert asked == [False, True, False, False, False]
+
+
+def test_a_dry_run_shows_the_terms_and_goes_away(tmp_path):
+    shown = []
+    client, head = invited(tmp_path, Local(), dry_run=True, consent=lambda *terms: shown.append(terms))
+    assert (head["kind"], head["reason"]) == ("declined", "its owner looks at the terms")
+    assert len(shown) == 1
+    assert client.finished == 0
+    client, head = invited(tmp_path, Local(), dry_run=True, policy=Policy(max_rounds=1))
+    assert "9 rounds; it allows 1" in head["reason"]
+    assert not list((tmp_path / "p0").glob("0*"))
