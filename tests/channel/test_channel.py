@@ -131,6 +131,8 @@ def test_without_codecs_nothing_happens():
         ({"limits": [Cast("float16")]}, r"limits is \[Cast\(.*\)\]; expected Limits\(…\)\. Codecs are named"),
         ({"exchanges": [Cast("float16")]}, r"exchanges is \[Cast"),
         ({"up": Cast("float16")}, r"up is Cast\(dtype='float16'\); expected a list of codecs"),
+        ({"up": 3}, "up is 3; expected a list of codecs"),
+        ({"up": "zstd"}, "up is 'zstd'; expected a list of codecs"),
         ({"down": ["zstd"]}, r"down\[0\] is 'zstd'; expected a codec"),
         ({"up": [TopK]}, r"up\[0\] is <class .*TopK'>; expected a codec"),
         ({"up": [Compress("zlib"), Cast("float16")]}, "Compress must be the last codec, and is number 1"),

@@ -73,6 +73,16 @@ def test_nothing_leaves_the_range_it_had():
         assert values.min() <= read.min() <= read.max() <= values.max()
 
 
+def test_ranges_travel_in_double_precision_where_values_have_it_and_never_in_half():
+    for dtype, expected in (
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.float16, torch.float32),
+    ):
+        sent, _ = there_and_back(Quantize(8), torch.rand(70).to(dtype))
+        assert sent["v|range"].dtype == expected
+
+
 def test_values_that_are_all_the_same_stay_so():
     _, read = there_and_back(Quantize(8), torch.full((70,), -0.3))
     assert torch.equal(read, torch.full((70,), -0.3))

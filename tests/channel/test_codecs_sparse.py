@@ -112,6 +112,13 @@ def test_a_product_travels_as_its_factors_whatever_the_shape():
     torch.testing.assert_close(codec.decode(sent, coding())["v"], tensor, atol=0.02, rtol=0.01)
 
 
+def test_factors_are_multiplied_in_the_precision_of_their_values():
+    exact = torch.randn(20, 1, dtype=torch.float64) @ torch.randn(1, 30, dtype=torch.float64)
+    codec = LowRank(0.99)
+    found = codec.decode(codec.encode(Payload({"v": exact}), coding()), coding())["v"]
+    torch.testing.assert_close(found, exact, atol=1e-14, rtol=1e-12)
+
+
 def test_what_would_not_get_smaller_or_has_no_factors_passes():
     noise = Payload({"v": torch.randn(10, 10), "row": torch.randn(100), "nan": torch.full((9, 9), float("nan"))})
     assert LowRank(1.0).encode(noise, coding()) is noise
