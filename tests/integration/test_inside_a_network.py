@@ -80,12 +80,13 @@ def test_heads_and_bodies_of_any_network():
 
 
 def readers(models, **settings):
-    """Participants with texts of token ids."""
+    """Participants with texts of token ids, some of them filled up."""
     made = []
     for i, (model, size) in enumerate(zip(models, (12, 17, 9), strict=True)):
         random = torch.Generator().manual_seed(i)
         ids = torch.randint(0, 9, (size, 5), generator=random)
-        data = (ids, ids[:, 0] % 3)
+        mask = (torch.arange(5) < torch.randint(1, 6, (size, 1), generator=random)).long()
+        data = ({"ids": ids, "mask": mask}, ids[:, 0] % 3)
         made.append(potluck.Participant(f"p{i}", model, data, labels=range(3), plan=PLAN.replace(lr=0.02), **settings))
     return made
 
