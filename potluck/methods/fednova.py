@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from potluck.core.payload import Payload
-from potluck.core.plan import Plan
 from potluck.core.requests import Fitted
 from potluck.federation.method import exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.fedavg import FedAvg
+from potluck.methods.local_steps import effective_steps
 from potluck.methods.weight_sharing import Merge, schema_of
 
 Steps = Annotated[float, Field(ge=0, lt=2**53)]
@@ -64,9 +64,3 @@ class FedNova(FedAvg):
         far = {key: old[key] + taken[key] / weights[key] * (means[key] - old[key]) for key in taken}
         self.step(server, {**means, **far})
         return self.replies(server, senders)
-
-
-def effective_steps(steps: int, plan: Plan) -> float:
-    """‖a‖₁ of a training."""
-    rho = plan.momentum
-    return float(steps) if not rho else (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)

@@ -3,11 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-import potluck
 from potluck.core.payload import Payload
 from potluck.federation.server import Server
 from potluck.methods import FedAvg, FedNova
-from potluck.methods.fednova import effective_steps
 from tests.methods.plain import PLAN, begun, data_of, descended, same
 from tests.tables import cnn, mlp, weights_agree
 
@@ -28,14 +26,6 @@ def test_the_mean_of_unequal_steps_by_hand():
     replies = method.weights(server, iter(answers))
     assert replies["b"]["w"].item() == 6.25
     assert replies["b"]["mean"].item() == 6
-
-
-def test_momentum_counts_steps_by_how_far_they_go():
-    plan = potluck.Plan(optimizer="sgd", momentum=0.9)
-    assert effective_steps(2, plan) == pytest.approx(2.9)
-    assert effective_steps(3, plan) == pytest.approx(5.61)
-    assert effective_steps(0, plan) == 0
-    assert effective_steps(3, potluck.Plan()) == 3
 
 
 def test_a_round_in_plain_pytorch():

@@ -113,6 +113,25 @@ def test_on_mixed_models_each_entry_has_its_control_variate():
             torch.testing.assert_close(c, mean)
 
 
+def test_with_momentum_the_change_is_still_a_gradient():
+    """From zero control variates one's own becomes the mean gradient, each step's counted as momentum does."""
+    plan = PLAN.replace(momentum=0.9, epochs=3)
+    federation, (model, _) = begun(SCAFFOLD(optimizers="any"), [mlp(0), mlp(1)], plan=plan)
+    me = federation.participants["p0"]
+    net, gradients = copy.deepcopy(model), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        cross_entropy(net, *data_of(me)).backward()
+        gradients.append([p.grad.clone() for p in net.parameters()])
+        optimizer.step()
+    federation.run(1)
+    a = (2.71, 1.9, 1.0)  # how often each gradient has moved the weights
+    for i, name in enumerate(dict(net.named_parameters())):
+        expected = sum(count * found[i] for count, found in zip(a, gradients, strict=True)) / sum(a)
+        torch.testing.assert_close(me.state["own"][name], expected)
+
+
 @pytest.mark.parametrize("change", [{"optimizer": "adam"}, {"momentum": 0.9}, {"schedule": "cosine"}])
 def test_other_optimizers_are_refused_unless_asked_for(change):
     people = participants([mlp(0), mlp(1)], plan=PLAN.replace(**change))
