@@ -94,10 +94,12 @@ class FedAvg(Averaging):
         if self.fine_tune:
             me.models[TUNED].load(me.weights())
             yield Fit(model=TUNED, plan=me.plan.replace(epochs=self.fine_tune))
+            me.state["tuned"] = True
         return None
 
     def predict(self, me: Participant, inputs: Samples) -> Answer:
-        return (yield Predict(inputs, model=TUNED if self.fine_tune else None))
+        """By the fine-tuned copy, once there is one: a newcomer answers with the global model."""
+        return (yield Predict(inputs, model=TUNED if me.state.get("tuned") else None))
 
     def predict_with(self, model: str, party: Participant | Server, inputs: Samples) -> Answer:
         return (yield Predict(inputs)) if model == GLOBAL else (yield from super().predict_with(model, party, inputs))

@@ -295,6 +295,21 @@ def test_it_learns(name: str) -> None:
     assert accuracy > ROWS[name].chance
 
 
+TAKES_LATECOMERS = [name for name, row in ROWS.items() if row.method.late_joining]
+
+
+@pytest.mark.parametrize("name", TAKES_LATECOMERS)
+def test_a_newcomer_joins_late(name: str) -> None:
+    """It is given what the others have, and answers."""
+    row = ROWS[name]
+    first, newcomer, *others = people_of(row)
+    federation = potluck.Federation(
+        [first, *others], row.method, public=row.public, test=TEST, seed=3, engine="serial", unseen=[newcomer]
+    )
+    federation.run(1)
+    assert federation.unseen_metrics[newcomer.name]["accuracy"] is not None
+
+
 SERVES_ALL_TASKS = [name for name, row in ROWS.items() if row.method.requires().tasks == "any"]
 
 
