@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Generator, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from potluck.core.payload import LazyReplies, Payload
+from potluck.core.requests import Exchange, Request
 from potluck.core.schema import Schema
 from potluck.federation.method import exchange
+from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import WindowPlace
 from potluck.methods.width_scaling import WidthScaling
@@ -20,13 +22,18 @@ class FedRolex(WidthScaling):
     """Section 3, equation 2 and Algorithm 1: in round j a layer's window of K channels begins with channel j mod K.
 
     Rounds count from 0, the window wraps round, and a network as wide as the whole is the whole. As many channels as a
-    participant's network has are in its window (⌊β·K⌋ in the paper, ⌈β·K⌉ in the authors' code). After a round one
-    receives the window of the next.
+    participant's network has are in its window (⌊β·K⌋ in the paper, ⌈β·K⌉ in the authors' code).
+
+    In the paper the global network alone answers, so one download a round is enough. Here participants answer, too:
+    after a round each has the new values of the window that it has trained, and those whose window rolls fetch the next
+    one when the next round begins. With ``left_with="next"`` they receive that at once.
 
     The paper says that the window advances by one each round. In the authors' code it moves the other way, and channels
     can also be shuffled, at every round but each 512th, where the reverse was meant; the latter is left out here.
 
     Args:
+        left_with: which window a participant has after a round, the "trained" one (the default), or the "next", which
+            it has not trained, for one download a round.
         direction: where the window rolls, "forward" (the default), as in the paper, or "backward", as in the code.
         weighting: "uniform" (the default) or "samples".
         batchnorm: "average" (the default): statistics and affine parameters are averaged over their holders; "local
@@ -36,6 +43,7 @@ class FedRolex(WidthScaling):
             participants' weights.
     """
 
+    left_with: Literal["trained", "next"] = "trained"
     direction: Literal["forward", "backward"] = "forward"
 
     def places(self, server: Server, sender: str) -> Mapping[str, WindowPlace]:
@@ -56,13 +64,28 @@ class FedRolex(WidthScaling):
             before = sizes[0] if len(sizes) > 1 else before
         return places
 
+    def catch_up(self, me: Participant) -> Generator[Request, Any, Payload | None]:
+        """A participant whose window has rolled on fetches it, as one does that sat out."""
+        if me.state["round"] == me.round - 1 and not me.state["rolls"]:
+            return None
+        news: Payload = yield Exchange("fetch", Payload())
+        self.take(me, news)
+        return news
+
+    def take(self, me: Participant, reply: Payload) -> None:
+        super().take(me, reply)
+        me.state["rolls"] = bool(reply.facts.get("rolls"))
+
     def reply(self, server: Server, sender: str) -> Payload:
-        """The window of the next round."""
-        return Payload(self.entries(server, sender, self.rolled(server, sender, server.round + 1)))
+        ahead = 1 if self.left_with == "next" else 0
+        window = self.entries(server, sender, self.rolled(server, sender, server.round + ahead))
+        whole, layout = server.state["global"], server.state["layouts"][sender]
+        narrow = any(list(whole[name].shape) != like[1:] for name, like in layout.items())
+        return Payload(window, {"rolls": narrow and self.left_with == "trained"})
 
     @exchange(lambda self, server, sender: Schema())
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
-        """Sends the window of this round to those that sat out."""
+        """Sends the window of this round."""
         return LazyReplies([s for s, _ in answers], lambda sender: Payload(self.entries(server, sender)))
 
 

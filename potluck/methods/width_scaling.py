@@ -56,7 +56,8 @@ class WidthScaling(Averaging):
 
     Args:
         weighting: as in ``WeightSharing``; by default "uniform".
-        batchnorm: as in ``WeightSharing``; by default "average".
+        batchnorm: as in ``WeightSharing``; by default "average". With "local statistics" the server's ``model`` answers
+            with the mean of those that participants as wide as it have tracked.
         masked_classes: whether classes that a participant has no samples of count neither in its loss nor in the mean
             of the head's rows; by default True.
         model: the whole network at the server, by which all start and which is reported as "global": the name of a
@@ -88,7 +89,23 @@ class WidthScaling(Averaging):
     def introduction(self, me: Participant) -> dict[str, Any]:
         owned = occurring(me).tolist() if self.masked_classes else [True] * me.task.outputs
         own = {"head": list(self.heads(me)), "labels": list(me.task.columns), "owned": owned}
-        return {**super().introduction(me), **own}
+        statistics = sorted(super().kept(me)) if self._asks_for_statistics else []
+        return {**super().introduction(me), **own, "statistics": statistics}
+
+    @property
+    def _asks_for_statistics(self) -> bool:
+        """Whether participants send the statistics that they keep, for the server's own network to answer with."""
+        return self.model is not None and self.batchnorm == "local statistics"
+
+    def kept(self, me: Participant) -> set[str]:
+        return set() if self._asks_for_statistics else super().kept(me)
+
+    def entries(
+        self, server: Server, sender: str, places: Mapping[str, WindowPlace] | None = None
+    ) -> dict[str, Tensor]:
+        """The current values of a participant's windows, without statistics where it has its own."""
+        at_home = set(server.state["told"][sender]["statistics"])
+        return {n: entry for n, entry in super().entries(server, sender, places).items() if n not in at_home}
 
     def heads(self, me: Participant) -> tuple[str, ...]:
         """The layers with a row for each label."""
@@ -112,15 +129,18 @@ class WidthScaling(Averaging):
         return places | {name: [rows, *places[name][1:]] for name in _rows(layout, told)}
 
     def masks(self, server: Server, sender: str) -> Mapping[str, Tensor]:
-        """Of the head, the rows of the classes that a participant owns."""
+        """Of the head, the rows of the classes that a participant owns; statistics, if its features are the whole's."""
         layout, told = server.state["layouts"][sender], server.state["told"][sender]
-        owned = torch.tensor(told["owned"])
-        if bool(owned.all()):
-            return {}
-        return {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, told)}
+        owned, masks = torch.tensor(told["owned"]), {}
+        if not bool(owned.all()):
+            masks = {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, told)}
+        for name in told["statistics"]:
+            if name in layout and layout[name][1:] != list(server.state["global"][name].shape):
+                masks[name] = torch.zeros(1, dtype=torch.bool)
+        return masks
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        own = {"head": list[str], "labels": LabelsFact, "owned": list[bool]}
+        own = {"head": list[str], "labels": LabelsFact, "owned": list[bool], "statistics": list[str]}
         return WidthFacts(facts={**super().greeting(server, sender).facts, **own})
 
     def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:

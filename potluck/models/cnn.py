@@ -44,7 +44,7 @@ def cnn(
         channels: the channels of each convolution; by default those of the first network in CoFED's Table 1.
         norm: whether BatchNorm follows each convolution; by default False.
         rate: the share of the channels that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
-        scale: whether a narrower network's features are scaled up in training, as HeteroFL does; by default False.
+        scale: whether a narrower network's features are scaled up, as HeteroFL does; by default False.
     """
     share = as_rate(rate)
     before, height, width = image_shape("cnn", input_shape)

@@ -97,7 +97,7 @@ def resnet(
         width: how many filters the first group of blocks has; each further group has twice as many as the one before;
             by default 64.
         rate: the share of all filters that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
-        scale: whether a narrower network's features are scaled up in training, as HeteroFL does; by default False.
+        scale: whether a narrower network's features are scaled up, as HeteroFL does; by default False.
     """
     steps, features = body(depth, input_shape, stem, width, rate, scale)
     steps |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(features[-1], classes)}

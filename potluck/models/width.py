@@ -28,9 +28,11 @@ def scaled(size: int, rate: float) -> int:
 
 
 class ScaledConv2d(nn.Conv2d):
-    """A convolution whose output is divided by the network's rate in training (HeteroFL, eq. 4).
+    """A convolution whose output is divided by the network's rate (HeteroFL, eq. 4).
 
-    So narrow networks' features are as large as wide ones', before they are normalised.
+    So narrow networks' features are as large as wide ones', before they are normalised. HeteroFL scales in training
+    alone, since there the whole network answers, whose rate is 1. A narrow one that answers needs it then, too: its
+    normalisation has tracked scaled features.
 
     Args:
         rate: the share of the whole network's width.
@@ -43,8 +45,7 @@ class ScaledConv2d(nn.Conv2d):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        output = super().forward(x)
-        return output / self.rate if self.training else output
+        return super().forward(x) / self.rate
 
 
 def convolution(rate: float, scale: bool, *sizes: Any, **settings: Any) -> nn.Conv2d:

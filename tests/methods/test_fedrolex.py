@@ -44,7 +44,7 @@ def test_positions_are_averaged_over_those_who_hold_them():
     """Round 3 of the paper is Potluck's fourth."""
     layouts = {"A": 3, "B": 1, "C": 5}
     method, server = FedRolex(), Server(0, dict.fromkeys(layouts, 1.0))
-    told = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    told = {"samples": 1, "head": [], "labels": [0], "owned": [True], "statistics": []}
     method.greet(
         server,
         iter((name, Payload(facts={**told, "layout": {"w": ["float32", n]}})) for name, n in layouts.items()),
@@ -53,7 +53,8 @@ def test_positions_are_averaged_over_those_who_hold_them():
     sent = {"A": Payload({"w": torch.tensor([1.0, 2.0, 3.0])}), "B": Payload({"w": torch.tensor([5.0])})}
     replies = method.weights(server, iter(sent.items()))
     assert server.state["global"]["w"].tolist() == [3, 10, 10, 3, 2]
-    assert replies["A"]["w"].tolist() == [2, 3, 10]  # the next window: {4, 0, 1}
+    assert replies["A"]["w"].tolist() == [3, 2, 3]
+    assert FedRolex(left_with="next").reply(server, "A")["w"].tolist() == [2, 3, 10]  # {4, 0, 1}
 
 
 def test_two_rounds_are_what_the_paper_says():
@@ -85,7 +86,7 @@ def test_two_rounds_are_what_the_paper_says():
                     count[f"{k}.weight"][place, i] += 1
         whole = {name: torch.where(count[name] > 0, total[name] / count[name], whole[name]) for name in whole}
     torch.testing.assert_close(people[0].weights(), whole, rtol=0, atol=1e-12)
-    first, second = windows(2)[1]
+    first, second = windows(1)[1]
     mine = people[1].weights()
     torch.testing.assert_close(mine["3.weight"], whole["3.weight"][second][:, first], rtol=0, atol=1e-12)
     torch.testing.assert_close(mine["5.weight"], whole["5.weight"][:, second], rtol=0, atol=1e-12)
@@ -96,7 +97,7 @@ def test_a_window_is_the_whole_without_the_other_channels():
     wide, small = (cnn(SHAPE, 3, (4, 6), rate=rate).double() for rate in (1.0, 0.5))
     people = participants([wide, small], plan=PLAIN.replace(epochs=0))
     federation = potluck.Federation(people, FedRolex(), seed=1)
-    federation.run(3)  # then the narrow one has the window of the fourth round: from channel 3 on
+    federation.run(4)  # the narrow one has the window of the fourth round: from channel 3 on
     inputs = torch.from_numpy(TEST[0])
     with torch.no_grad():
         first = wide.pool1(wide.conv1(inputs).relu())
@@ -114,8 +115,8 @@ def test_residual_networks_roll_as_one():
         potluck.Participant(name, net, (x, [0, 1, 2, 0]), plan=PLAIN.replace(epochs=0), labels=range(3))
         for name, net in (("a", wide), ("b", small))
     ]
-    potluck.Federation(people, FedRolex(), seed=1).run(2)
-    kept = {2: [0], 4: [2, 3], 8: [2, 3, 4, 5], 16: list(range(2, 10))}  # the third round's windows
+    potluck.Federation(people, FedRolex(), seed=1).run(3)
+    kept = {2: [0], 4: [2, 3], 8: [2, 3, 4, 5], 16: list(range(2, 10))}  # the third round's
 
     def without_others(layer, _, output):
         gone = [channel for channel in range(output.shape[1]) if channel not in kept[output.shape[1]]]
@@ -143,7 +144,30 @@ def test_who_sat_out_takes_the_window_of_this_round():
     federation.run(2)
     whole = federation.server.state["global"]["1.bias"]
     for person in people[1:]:
-        torch.testing.assert_close(person.weights()["1.bias"], whole[2:6])
+        torch.testing.assert_close(person.weights()["1.bias"], whole[1:5])
+
+
+def test_one_download_is_enough_for_who_is_left_with_the_next_window():
+    def down(**settings):
+        people = participants([narrow(1.0, 0), narrow(0.5, 1)], plan=PLAIN)
+        rows = potluck.Federation(people, FedRolex(**settings), seed=1).run(3).rows()
+        return [row["bytes_down"] for row in rows if row["round"] == 3], people
+
+    (wide, small), people = down(left_with="next")
+    own = [Payload(person.weights(), {"rolls": False}).size for person in people]
+    assert [wide, small] == own
+    (wide, small), _ = down()
+    assert wide == own[0]
+    assert small == Payload(people[1].weights(), {"rolls": True}).size + Payload(people[1].weights()).size
+
+
+def test_both_ways_train_the_same_whole_network():
+    def whole(**settings):
+        people = participants([narrow(1.0, 0), narrow(0.5, 1)], plan=PLAIN)
+        potluck.Federation(people, FedRolex(**settings), seed=1).run(3)
+        return people[0].weights()
+
+    torch.testing.assert_close(whole(), whole(left_with="next"), rtol=0, atol=1e-12)
 
 
 def test_the_server_s_whole_network_is_reported():

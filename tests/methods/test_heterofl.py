@@ -30,7 +30,7 @@ def narrow(rate, seed=0, classes=3):
 def served(layouts, old, answers, **told):
     """The global entries after a round: what participants hold, what there was, what they send."""
     method, server = HeteroFL(), Server(0, dict.fromkeys(layouts, 1.0))
-    greeting = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    greeting = {"samples": 1, "head": [], "labels": [0], "owned": [True], "statistics": []}
     method.greet(
         server,
         iter((name, Payload(facts={**greeting, "layout": own, **told.get(name, {})})) for name, own in layouts.items()),
@@ -120,6 +120,25 @@ def test_the_server_s_whole_network_is_reported():
     own = people[0].weights()
     torch.testing.assert_close(entries["conv1.weight"][:2].double(), own["conv1.weight"], rtol=0, atol=1e-7)
     assert entries["conv1.weight"].shape[0] == 4
+
+
+def norms(net):
+    return {name: entry for name, entry in net.weights().items() if "running" in name}
+
+
+def test_statistics_stay_at_home_and_the_server_has_those_of_the_widest():
+    whole = partial(cnn, channels=(4,), norm=True)
+    people = participants([cnn(SHAPE, 3, (4,), norm=True, rate=r, scale=True).double() for r in (1.0, 0.5, 1.0)])
+    federation = potluck.Federation(people, HeteroFL(model=whole, weighting="samples"), seed=1)
+    federation.run(1)
+    server = norms(federation.server.models["global"])
+    one, narrow, other = (norms(person.network) for person in people)
+    sizes = [len(people[0].data), len(people[2].data)]
+    for name, entry in server.items():
+        mean = (sizes[0] * one[name] + sizes[1] * other[name]) / sum(sizes)
+        torch.testing.assert_close(entry.double(), mean, rtol=1e-6, atol=1e-6)
+        assert not torch.equal(one[name], other[name])
+        assert narrow[name].shape == (2,)
 
 
 def test_label_spaces_may_differ():

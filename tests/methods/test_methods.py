@@ -129,6 +129,7 @@ DEFAULTS = {
         "batchnorm": "average",
         "masked_classes": True,
         "model": None,
+        "left_with": "trained",
         "direction": "forward",
     },
     "FLoRA": {
@@ -192,7 +193,7 @@ DEFAULTS = {
     "HeteroFL": {
         "aggregation": "layerwise",
         "weighting": "uniform",
-        "batchnorm": "average",
+        "batchnorm": "local statistics",
         "masked_classes": True,
         "model": None,
     },

@@ -50,6 +50,7 @@ def test_one_head_row_for_each_label_of_the_union():
             "head": ["fc"],
             "labels": own,
             "owned": [True] * n,
+            "statistics": [],
         }
         for name, (own, n) in layouts.items()
     }
@@ -62,7 +63,7 @@ def test_one_head_row_for_each_label_of_the_union():
 
 def test_a_participant_whose_entries_have_another_number_of_dimensions():
     method, server = WidthScaling(), Server(0, {"A": 1.0, "B": 1.0})
-    told = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    told = {"samples": 1, "head": [], "labels": [0], "owned": [True], "statistics": []}
     layouts = {"A": {"w": ["float32", 2]}, "B": {"w": ["float32", 2, 2]}}
     answers = iter((name, Payload(facts={**told, "layout": own})) for name, own in layouts.items())
     with pytest.raises(potluck.RequirementsError, match=r"its 'w' has 2 dimensions, the others' 1; .* of one family"):
@@ -72,7 +73,7 @@ def test_a_participant_whose_entries_have_another_number_of_dimensions():
 @pytest.mark.parametrize("odd", [{"w": ["float32", 2, 9]}, {"w": ["float32", 2**20, 2]}, {"v": ["float32", 1]}])
 def test_the_one_that_fits_into_nothing_is_refused_and_the_others_start(odd):
     """Where everybody's entries fit into one network, the odd one may not end it by having its own."""
-    told = {"samples": 1, "head": [], "labels": [0], "owned": [True]}
+    told = {"samples": 1, "head": [], "labels": [0], "owned": [True], "statistics": []}
     layouts = {"A": odd, "B": {"w": ["float32", 4, 4]}, "C": {"w": ["float32", 2, 2]}}
     layouts["D"] = {"w": ["float32", 3, 3]}
     method, server = WidthScaling(), Server(0, dict.fromkeys("ABCD", 1.0), budget=2**20)
