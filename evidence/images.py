@@ -20,7 +20,8 @@ def balanced(source: Source, count: int | None, seed: int) -> NDArray[Any]:
     """The rows of so many training samples, every class in proportion; all of them for None."""
     if count is None or count >= len(source.y):
         return np.arange(len(source.y))
-    return potluck.data.split_public(np.arange(len(source.y)), source.y, count, seed).x
+    rows: NDArray[Any] = potluck.data.split_public(np.arange(len(source.y)), source.y, count, seed).x
+    return rows
 
 
 def people(

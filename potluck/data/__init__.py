@@ -5,7 +5,7 @@ participants (a ``Partition``), ``shifts`` has each of them see its inputs in a 
 public set that some methods need. ``plots`` and ``shift_plots`` draw who has and sees what.
 """
 
-from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz
+from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz, table
 from potluck.data.partitioners import (
     PARTITIONS,
     Partition,
@@ -55,5 +55,6 @@ __all__ = [
     "split",
     "split_public",
     "superclasses",
+    "table",
     "valid_values",
 ]

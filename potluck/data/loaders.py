@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from potluck.core.registry import Registry, call
 from potluck.data.sampling import as_labels
 from potluck.data.source import Source, held_out
 from potluck.data.synthetic import generated, generated_images
+from potluck.reading.files import TABLES, read_table
 
-__all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz"]
+__all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz", "table"]
 
 _PLAIN = ("x_train", "y_train", "x_test", "y_test")
 _COARSE = ("y_coarse_train", "y_coarse_test")
@@ -62,17 +64,42 @@ def npz(path: str | Path) -> Source:
     return Source(path.stem, x, y_coarse, x_test, y_coarse_test, fine=y, fine_test=y_test, groups=groups)
 
 
-SOURCES = Registry("data", {"digits": digits, "npz": npz, "generated": generated, "generated-images": generated_images})
+def table(
+    path: str | Path,
+    target: str,
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    test_share: float = 0.25,
+    seed: int = 0,
+) -> Source:
+    """A table in a .csv or .parquet file, of which a share is split off for tests; ``target`` is its column of labels.
+
+    ``drop`` are columns that are left out, ``categories`` those that are categories.
+    """
+    frame, _ = read_table(path, target, None, drop, categories)
+    return held_out(Path(path).stem, frame.drop(columns=target), as_labels(frame[target], target), test_share, seed)
+
+
+SOURCES = Registry(
+    "data", {"digits": digits, "npz": npz, "table": table, "generated": generated, "generated-images": generated_images}
+)
 """Data sources by name; another package adds one under the entry point group ``potluck.data``."""
 
 
 def load(name: str, **settings: Any) -> Source:
-    """A source by its name, by a file (``"folder/mine.npz"``) or by ``"package.module:callable"``."""
-    file = name.endswith(".npz")
-    source = call("npz", npz, settings, path=name) if file else call(name, SOURCES[name], settings)
+    """A source by its name, by a file (``"folder/mine.npz"``, ``"mine.csv"``) or by ``"package.module:callable"``."""
+    kind = file_kind(name)
+    source = call(name, SOURCES[name], settings) if kind is None else call(kind, SOURCES[kind], settings, path=name)
     if not isinstance(source, Source):
         raise SettingsError(f"{name!r} gave a {type(source).__name__}; expected a potluck.data.Source.")
     return source
+
+
+def file_kind(name: str) -> str | None:
+    """Which source reads a file of that name; None where it names no file."""
+    if name.endswith(".npz"):
+        return "npz"
+    return "table" if name.endswith(TABLES) else None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from potluck.core.errors import DataError
 from potluck.data.sampling import as_labels, at_least, draws, same_length, set_aside
 from potluck.data.source import Source
+from potluck.reading.tables import is_frame, rows_of
 
 FEW_VALUES = 20
 """A column with no more distinct values than this is treated as categories, not as a measure."""
@@ -27,25 +28,23 @@ class Aside:
         kept: the numbers of the other rows, which stay private.
     """
 
-    x: NDArray[Any]
+    x: Any
     y: NDArray[Any]
     kept: NDArray[Any]
 
 
 def split_public(x: Any, y: Any, amount: int | float, seed: int = 0) -> Aside:
     """Splits public rows off, every class in proportion: a share of them, such as 0.1, or a number, such as 500."""
-    x, y = np.asarray(x), as_labels(y, "y")
+    x, y = x if is_frame(x) else np.asarray(x), as_labels(y, "y")
     same_length(x=x, y=y)
     if isinstance(amount, float) and not 0 < amount < 1:
         raise DataError(f"amount={amount!r}; expected a share between 0 and 1, or a whole number of rows.")
     amount = round(amount * len(y)) if isinstance(amount, float) else amount
     public, kept = set_aside(y, amount, draws(seed, "public rows"), "The public set")
-    return Aside(x[public], y[public], kept)
+    return Aside(rows_of(x, public), y[public], kept)
 
 
-def from_source(
-    source: Source, count: int | None = None, seed: int = 0, like: tuple[int, ...] | None = None
-) -> NDArray[Any]:
+def from_source(source: Source, count: int | None = None, seed: int = 0, like: tuple[int, ...] | None = None) -> Any:
     """Another source's training inputs without labels: all, or ``count`` of them. ``like`` is the shape needed."""
     if like is not None and source.shape != tuple(like):
         raise DataError(
@@ -57,16 +56,19 @@ def from_source(
     at_least(1, count=count)
     if count > len(source.x):
         raise DataError(f"count={count} public inputs; {source.name} has {len(source.x)}.")
-    return source.x[np.sort(draws(seed, "public inputs").permutation(len(source.x))[:count])]
+    return rows_of(source.x, np.sort(draws(seed, "public inputs").permutation(len(source.x))[:count]))
 
 
-def valid_values(x: Any, count: int, seed: int = 0, groups: Sequence[Sequence[int]] = ()) -> NDArray[Any]:
+def valid_values(x: Any, count: int, seed: int = 0, groups: Sequence[Sequence[int]] = ()) -> Any:
     """Generated rows for a table, each value valid for its column (CoFED section 5.7), columns independent.
 
     Whole numbers, and columns of few distinct values, take a value that occurs, all equally likely; measures
     are uniform between the least and the greatest. The columns in one of ``groups`` (a one-hot code) are drawn
     together, from the combinations that occur.
     """
+    if is_frame(x):
+        columns = list(x.columns)
+        return type(x)(dict(zip(columns, valid_values(x.to_numpy(), count, seed, groups).T, strict=True)))
     x = np.asarray(x)
     if x.ndim != 2 or x.size == 0 or x.dtype.kind not in "biuf" or not np.isfinite(x).all():
         raise DataError(f"x is {x.dtype} of shape {x.shape}; expected a table of finite numbers, not empty.")

@@ -12,6 +12,7 @@ from potluck.core.errors import DataError
 from potluck.core.labels import LabelSpace, label_space
 from potluck.data.sampling import as_labels, draws, same_length, set_aside
 from potluck.reading.arrays import as_inputs
+from potluck.reading.tables import is_frame, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Source:
 
     Args:
         name: what errors call it.
-        x: the training inputs: rows × shape of one input.
+        x: the training inputs: rows × shape of one input, or a DataFrame.
         y: their labels, whole numbers or text.
         x_test: the test inputs.
         y_test: their labels; all of them occur in ``y``.
@@ -30,9 +31,9 @@ class Source:
     """
 
     name: str
-    x: NDArray[Any]
+    x: Any
     y: NDArray[Any]
-    x_test: NDArray[Any]
+    x_test: Any
     y_test: NDArray[Any]
     fine: NDArray[Any] | None = None
     fine_test: NDArray[Any] | None = None
@@ -40,7 +41,9 @@ class Source:
 
     def __post_init__(self) -> None:
         for field in ("x", "x_test"):
-            object.__setattr__(self, field, as_inputs(getattr(self, field), f"{self.name}: {field}").numpy())
+            given = getattr(self, field)
+            if not is_frame(given):
+                object.__setattr__(self, field, as_inputs(given, f"{self.name}: {field}").numpy())
         for field in ("y", "y_test", "fine", "fine_test", "groups"):
             if getattr(self, field) is not None:
                 object.__setattr__(self, field, as_labels(getattr(self, field), f"{self.name}: {field}"))
@@ -50,7 +53,8 @@ class Source:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
-        return self.x.shape[1:]
+        shape: tuple[int, ...] = self.x.shape[1:]
+        return shape
 
     @property
     def labels(self) -> LabelSpace:
@@ -68,7 +72,9 @@ class Source:
     def _check_test(self) -> None:
         if self.x_test.shape[1:] != self.shape:
             raise DataError(f"{self.name}: x_test has inputs of shape {self.x_test.shape[1:]}; x has {self.shape}.")
-        if (self.x.dtype == np.uint8) != (self.x_test.dtype == np.uint8):
+        if is_frame(self.x) != is_frame(self.x_test) or (is_frame(self.x) and [*self.x] != [*self.x_test]):
+            raise DataError(f"{self.name}: x and x_test have other columns; expected the same in the same order.")
+        if not is_frame(self.x) and (self.x.dtype == np.uint8) != (self.x_test.dtype == np.uint8):
             raise DataError(
                 f"{self.name}: x is {self.x.dtype} and x_test {self.x_test.dtype}; expected one scale for both."
             )
@@ -82,7 +88,7 @@ class Source:
 
 def held_out(
     name: str,
-    x: NDArray[Any],
+    x: Any,
     y: NDArray[Any],
     test_share: float,
     seed: int,
@@ -97,9 +103,9 @@ def held_out(
     test, training = set_aside(y, count, draws(seed, "test rows"), f"{name}: the test set")
     return Source(
         name,
-        x[training],
+        rows_of(x, training),
         y[training],
-        x[test],
+        rows_of(x, test),
         y[test],
         fine=None if fine is None else fine[training],
         fine_test=None if fine is None else fine[test],

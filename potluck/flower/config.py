@@ -26,7 +26,7 @@ from potluck.flower.policy import Policy
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import PlanSettings, Whole
-from potluck.recipes.references import FunctionNamed, MethodNamed, ModelNamed, SourceNamed, TaskNamed
+from potluck.recipes.references import DataNamed, FunctionNamed, MethodNamed, ModelNamed, SourceNamed, TaskNamed
 from potluck.recipes.run_file import read_as
 from potluck.recipes.validation import Origin, Section, refuse
 
@@ -253,8 +253,9 @@ class ParticipantFile(Section):
     Args:
         name: what the server's file calls it.
         model: its model, with settings.
-        data: a function that returns (x, y), with settings.
+        data: a file (.csv, .parquet, .npz, a folder of images) or a function that returns (x, y), with settings.
         test: the same for test data; by default none.
+        preprocess: a function that returns a scikit-learn transformer, with settings; by default none.
         plan: how it trains; by default ``Plan()``.
         task: what is learned, such as "regression", with settings; by default classification.
         labels: its label space; by default the labels in its data.
@@ -281,8 +282,9 @@ class ParticipantFile(Section):
 
     name: str = Field(min_length=1, max_length=200, description="what the server's file calls it")
     model: ModelNamed = Field(description="one of `potluck models`, or 'package.module:callable'")
-    data: FunctionNamed = Field(description="a function that returns (x, y), as 'package.module:function'")
-    test: FunctionNamed | None = None
+    data: DataNamed = Field(description="a file, or a function that returns (x, y), as 'package.module:function'")
+    test: DataNamed | None = None
+    preprocess: FunctionNamed | None = None
     plan: PlanSettings = Field(default_factory=dict)
     task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)
@@ -302,7 +304,7 @@ class ParticipantFile(Section):
         """The participant, with its data; the model is made when it joins."""
         own = {
             what: None if named is None else call(named.name, import_object(named.name), named.settings)
-            for what, named in (("data", self.data), ("test", self.test))
+            for what, named in (("data", self.data), ("test", self.test), ("preprocess", self.preprocess))
         }
         return Participant(
             self.name,
@@ -314,6 +316,7 @@ class ParticipantFile(Section):
             labels=self.labels,
             metrics=self.metrics,
             validation=self.validation,
+            preprocess=own["preprocess"],
             head=self.head,
         )
 

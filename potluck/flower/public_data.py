@@ -16,8 +16,8 @@ from potluck.flower.protocol import PublicDataInfo
 
 
 def to_payload(public: SharedData) -> Payload:
-    """Inputs, and labels if there are any."""
-    columns = flat(public.inputs.x)
+    """Inputs, as tensors, and labels if there are any."""
+    columns = flat(public.inputs.for_network("public data, which travel as tensors").x)
     return Payload(columns, {} if public.y is None else {"y": public.y.tolist()})
 
 

@@ -58,7 +58,7 @@ class DataFrameTable(WholeTable):
     """A pandas or polars DataFrame. Its columns keep their types: numbers, categories, text, dates, gaps."""
 
     def read(self, rows: Tensor) -> Any:
-        return self.rows[rows.numpy()] if _of_polars(self.rows) else self.rows.iloc[rows.numpy()]
+        return rows_of(self.rows, rows.numpy())
 
     def kind(self) -> InputKind:
         return InputKind((len(self.rows.columns),), "mixed columns" if self.odd_columns() else "floats")
@@ -189,6 +189,11 @@ class TextTable(WholeTable):
 def is_frame(x: Any) -> bool:
     """Whether something is a pandas or polars DataFrame."""
     return type(x).__name__ == "DataFrame" and hasattr(x, "columns") and type(x).__module__.split(".")[0] in _FRAMES
+
+
+def rows_of(x: Any, rows: Any) -> Any:
+    """Some rows of a DataFrame or an array, in the order given."""
+    return x.iloc[rows] if is_frame(x) and not _of_polars(x) else x[rows]
 
 
 def is_series(x: Any) -> bool:

@@ -20,6 +20,7 @@ from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.federation.tuning import choose_plan
+from potluck.reading.tables import rows_of
 
 if TYPE_CHECKING:
     from potluck.recipes.recipe import Recipe
@@ -33,7 +34,7 @@ class Share(NamedTuple):
 
     data: Any
     labels: LabelSpace | None = None
-    test: tuple[Array, Array] | None = None
+    test: tuple[Any, Array] | None = None
 
 
 class FederationBuilder:
@@ -98,6 +99,7 @@ class FederationBuilder:
                     continue
                 own = next(shares) if party.data is None else Share(self._own(party.data, position, "data"))
                 test = own.test if party.test is None else self._own(party.test, position, "test")
+                prepared = None if party.preprocess is None else self._own(party.preprocess, position, "preprocess")
                 with self.recipe.at("participants", position):
                     participant = Participant(
                         name,
@@ -110,6 +112,8 @@ class FederationBuilder:
                         metrics=party.metrics or self.recipe.metrics,
                         validation=party.validation,
                         weight=party.weight,
+                        preprocess=prepared,
+                        preload=party.preload,
                         head=party.head,
                         window=party.window,
                     )
@@ -172,14 +176,15 @@ class FederationBuilder:
 
         ``number`` is the participant's own among the ``count`` who share the source.
         """
-        x, y, kind = source.x[rows], source.y[rows], self.recipe.data.shift
+        x, y, kind = rows_of(source.x, rows), source.y[rows], self.recipe.data.shift
         if kind is None:
             return Share((x, y), labels)
         known = np.isin(source.y_test, np.asarray(labels))
         seed = derive(self.recipe.seed, "shift")
         with self.recipe.at("data", "shift"):
             seen, test = (
-                shift(kind.name, inputs, number, count, seed, **kind.settings) for inputs in (x, source.x_test[known])
+                shift(kind.name, inputs, number, count, seed, **kind.settings)
+                for inputs in (x, rows_of(source.x_test, known))
             )
         return Share((seen, y), labels, (test, source.y_test[known]) if known.any() else None)
 
@@ -191,4 +196,4 @@ def _loaded(source: Named | None) -> Source | None:
 def _only(source: Source, rows: Array) -> Source:
     """The source with some of its training rows."""
     fine, groups = (None if column is None else column[rows] for column in (source.fine, source.groups))
-    return replace(source, x=source.x[rows], y=source.y[rows], fine=fine, groups=groups)
+    return replace(source, x=rows_of(source.x, rows), y=source.y[rows], fine=fine, groups=groups)

@@ -23,6 +23,7 @@ from potluck.federation.tuning import grid
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.references import (
+    DataNamed,
     FunctionNamed,
     MethodNamed,
     ModelNamed,
@@ -107,8 +108,10 @@ class ParticipantSection(Section):
     count: Whole = Field(1, ge=1)
     plan: PlanSettings = Field(default_factory=dict)
     tune: PlanChoices = Field(default_factory=dict)
-    data: FunctionNamed | None = None
-    test: FunctionNamed | None = None
+    data: DataNamed | None = None
+    test: DataNamed | None = None
+    preprocess: FunctionNamed | None = None
+    preload: bool | Literal["auto"] = "auto"
     task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)
     metrics: list[str] | None = Field(None, min_length=1)

@@ -24,9 +24,12 @@ from potluck.core.registry import USER_MODULES, Registry, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
 from potluck.core.task_choice import TASKS, as_task
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
+from potluck.data.loaders import file_kind
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS
+from potluck.reading import files
+from potluck.reading.files import reader_of
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 SUPPLIED = {
@@ -79,16 +82,29 @@ def _fits(lookup: Callable[[str], Any], supplied: tuple[str, ...], named: Named)
 
 def _source_fits(named: Named, info: ValidationInfo) -> Named:
     """Finds a file by its name, and from the folder of the run file."""
-    if named.name.endswith(".npz"):
-        named = Named.model_validate({"path": named.name, **named.settings, "name": "npz"})
+    if (kind := file_kind(named.name)) is not None:
+        named = Named.model_validate({"path": named.name, **named.settings, "name": kind})
     _fits(SOURCES.__getitem__, (), named)
-    if named.name != "npz":
+    if named.name not in ("npz", "table"):
         return named
     origin: Origin = info.context or Origin()
     path = origin.folder / Path(named.settings["path"]).expanduser()
     if not path.is_file():
         refuse([(("path",), f"there is no file {str(path)!r}.")])
-    return Named.model_validate({**named.settings, "name": "npz", "path": str(path)})
+    return Named.model_validate({**named.settings, "name": named.name, "path": str(path)})
+
+
+def _data_fits(named: Named, info: ValidationInfo) -> Named:
+    """Finds a participant's own data: a file or folder, from the folder of the run file, or a function."""
+    origin: Origin = info.context or Origin()
+    path = origin.folder / Path(named.name).expanduser()
+    reader = None if _PATH.fullmatch(named.name) else reader_of(path)
+    if reader is None:
+        return _fits(import_object, (), named)
+    if not path.exists():
+        refuse([(("name",), f"there is no file {str(path)!r}.")])
+    settings = {"path": str(path), **named.settings}
+    return _fits(import_object, (), Named(name=f"{files.__name__}:{reader}", settings=settings))
 
 
 def _class_fits(registry: Registry, base: type, called: str, named: Named) -> Named:
@@ -149,6 +165,7 @@ SourceNamed = Annotated[Named, AfterValidator(_source_fits)]
 PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__getitem__, SUPPLIED["partition"]))]
 ShiftNamed = Annotated[Named, AfterValidator(partial(_fits, SHIFTS.__getitem__, SUPPLIED["shift"]))]
 TaskNamed = Annotated[Named, AfterValidator(_task_fits)]
+DataNamed = Annotated[Named, AfterValidator(_data_fits)]
 FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]
 
 

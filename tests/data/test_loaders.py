@@ -4,6 +4,7 @@ import sys
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from potluck.core.errors import DataError, SettingsError
@@ -182,3 +183,16 @@ def test_load_answers_unknown_names_and_settings_with_known_ones(tmp_path):
         load(str(save(tmp_path)), seed=3)
     with pytest.raises(SettingsError, match="missing a required argument: 'path'"):
         load("npz")
+
+
+def test_a_table_is_a_source(tmp_path):
+    frame = pd.DataFrame(
+        {"id": range(8), "age": np.arange(8.0), "town": ["a", "b"] * 4, "ill": ["no", "no", "yes", "yes"] * 2}
+    )
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    source = load(str(tmp_path / "clinic.csv"), target="ill", drop=["id"], categories=["town"], test_share=0.5)
+    assert source.labels == ("no", "yes")
+    assert list(source.x.columns) == ["age", "town"]
+    assert (len(source.x), len(source.x_test)) == (4, 4)
+    with pytest.raises(SettingsError, match="target"):
+        load(str(tmp_path / "clinic.csv"))

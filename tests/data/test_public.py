@@ -1,6 +1,7 @@
 """Public sets: set aside, borrowed, or made of valid values."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from potluck.core.errors import DataError
@@ -115,3 +116,13 @@ def test_groups_name_columns_once(groups):
 def test_some_rows_must_be_asked_for():
     with pytest.raises(DataError, match="count=0"):
         valid_values(table(), 0)
+
+
+def test_rows_of_a_frame_stay_in_a_frame():
+    frame = pd.DataFrame({"a": np.arange(10.0), "b": [0.0, 1.0] * 5})
+    aside = split_public(frame, [0, 1] * 5, 4)
+    assert list(aside.x.columns) == ["a", "b"]
+    assert len(aside.x) == 4
+    made = valid_values(frame, 20)
+    assert (list(made.columns), len(made)) == (["a", "b"], 20)
+    assert set(made["b"]) == {0.0, 1.0}

@@ -1,6 +1,7 @@
 """A source checks what it is given, once, when it is made."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from potluck.core.errors import DataError
@@ -78,3 +79,12 @@ def test_a_test_share_lies_between_0_and_1(share):
 def test_a_test_share_that_leaves_a_class_empty_is_refused():
     with pytest.raises(DataError, match="mine: the test set would be 5 of 6 rows; expected 1 to 3"):
         held_out("mine", X, Y, 0.9, 0)
+
+
+def test_inputs_may_be_a_frame():
+    frame = pd.DataFrame({"age": np.arange(8.0), "town": ["a", "b"] * 4})
+    source = held_out("mine", frame, np.array([0, 1] * 4), 0.25, 0)
+    assert (source.shape, len(source.x), len(source.x_test)) == ((2,), 6, 2)
+    assert sorted([*source.x["age"], *source.x_test["age"]]) == list(range(8))
+    with pytest.raises(DataError, match="x and x_test have other columns"):
+        Source("mine", frame, np.array([0, 1] * 4), frame.iloc[:2][["town", "age"]], np.array([0, 1]))

@@ -158,3 +158,15 @@ def test_a_participant_names_its_networks_head(folder):
     person = read_participant(folder / "a.toml").build()
     person.join(0, None)
     assert (person.head, person.body) == (("3", "5"), ("1",))
+
+
+def test_a_participants_data_may_be_files(folder):
+    (folder / "clinic.csv").write_text("age,town,ill\n30,east,no\n50,west,yes\n")
+    data = '{ name = "clinic.csv", target = "ill", drop = ["town"] }'
+    text = f'name = "a"\nmodel = "mlp"\ndata = {data}\ntest = {data}\n'
+    text += 'preprocess = "sklearn.preprocessing:StandardScaler"\n'
+    (folder / "a.toml").write_text(text)
+    person = read_participant(folder / "a.toml").build()
+    person.join(0, None)
+    assert person.data.x.tolist() == person.test.x.tolist() == [[-1.0], [1.0]]
+    assert person.labels == ("no", "yes")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+import pandas as pd
 import pytest
 import torch
 
-from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.errors import DataError, PayloadError, PotluckError
 from potluck.core.payload import Payload
 from potluck.flower.protocol import PublicDataInfo
 from potluck.flower.public_data import PublicDataStore, checksum, from_payload, to_payload
@@ -75,3 +76,11 @@ def test_an_owners_copy_is_loaded_with_the_seed_and_compared(tmp_path):
     other = to_payload(shared((PUBLIC[0] + 1, PUBLIC[1])))
     with pytest.raises(PotluckError, match="are not the server's made"):
         store.find(info(other), 5)
+
+
+def test_a_table_of_numbers_travels_as_numbers_and_another_one_not():
+    numbers = pd.DataFrame({"age": [1.0, 2.0], "bmi": [3.0, 4.0]})
+    found = from_payload(to_payload(shared(numbers)))
+    assert found.x.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    with pytest.raises(DataError, match=r"public data, which travel as tensors: .*'town'"):
+        to_payload(shared(numbers.assign(town=["a", "b"])))

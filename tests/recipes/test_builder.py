@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from potluck.core.errors import DataError, RequirementsError, SettingsError
 from tests.recipes.files import SMALL, read_text
@@ -82,3 +84,80 @@ def test_a_shift_that_is_none_is_told_with_its_place(here):
         read_text(here, SMALL, 'data.shift="blur"')
     with pytest.raises(DataError, match=r"data\.shift: The shift 'rotation' got inputs of shape"):
         read_text(here, SMALL, 'data.shift="rotation"').builder()
+
+
+CSV = """\
+rounds = 1
+method = "Local"
+
+[[participants]]
+name = "tree"
+model = { name = "sklearn.ensemble:HistGradientBoostingClassifier", categorical_features = "from_dtype" }
+data = { name = "clinic.csv", target = "ill", drop = ["id"], categories = ["town"] }
+validation = 0.2
+
+[[participants]]
+name = "net"
+model = { name = "mlp", hidden = [4] }
+data = { name = "clinic.csv", target = "ill", drop = ["id", "town"] }
+test = { name = "clinic.csv", target = "ill", drop = ["id", "town"] }
+preprocess = { name = "sklearn.preprocessing:StandardScaler", with_mean = false }
+
+[[participants]]
+name = "pictures"
+model = "mlp"
+data = { name = "pictures", size = [4, 4], mode = "L" }
+preload = false
+
+[[participants]]
+name = "arrays"
+model = "mlp"
+data = "arrays.npz"
+"""
+
+
+def test_files_are_data(here):
+    rows = [f"{row},{row % 7},{'east' if row % 2 else 'west'},{'yes' if row % 7 > 3 else 'no'}" for row in range(40)]
+    (here / "clinic.csv").write_text("\n".join(["id,age,town,ill", *rows]))
+    np.savez(here / "arrays.npz", x=np.ones((6, 2)), y=["a", "b"] * 3)
+    for label in ("cat", "dog"):
+        (here / "pictures" / label).mkdir(parents=True)
+        for number in range(3):
+            Image.fromarray(np.full((6, 6, 3), 80 * number, np.uint8)).save(here / "pictures" / label / f"{number}.png")
+    federation = read_text(here, CSV).federation()
+    tree, net, pictures, arrays = federation.participants.values()
+    assert (len(tree.data), tree.labels, list(tree.data.x.columns)) == (32, ("no", "yes"), ["age", "town"])
+    assert str(tree.data.x["town"].dtype) == "category"
+    assert net.data.x.shape == (40, 1)
+    assert float(net.data.x.std(correction=0)) == pytest.approx(1)
+    assert (pictures.labels, pictures.data.kinds["x"].shape) == (("cat", "dog"), (1, 4, 4))
+    assert pictures.data.source is not None, "they are not in memory"
+    assert arrays.data.x.shape == (6, 2)
+    rows = federation.run(1).rows()
+    assert [row["accuracy"] is not None for row in rows] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("participants.tree.data.name=clinc.csv", r"there is no file '.*clinc\.csv'"),
+        ("participants.tree.data.targt=ill", "has no setting 'targt'"),
+        ("participants.tree.data.drop=1", "drop = 1"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(here, change, message):
+    (here / "clinic.csv").write_text("id,age,town,ill\n1,2,east,no")
+    (here / "pictures").mkdir()
+    np.savez(here / "arrays.npz", x=np.ones((6, 2)), y=np.arange(6) % 2)
+    with pytest.raises(SettingsError, match=message):
+        read_text(here, CSV, change)
+
+
+def test_a_table_may_be_shared_out(here):
+    rows = [f"{row % 9},{row % 5},{'yes' if row % 9 > 4 else 'no'}" for row in range(80)]
+    (here / "clinic.csv").write_text("\n".join(["age,visits,ill", *rows]))
+    changes = ('data.source={name="clinic.csv", target="ill"}', 'data.partition="iid"', "data.public.take=20")
+    federation = read_text(here, SMALL, *changes).federation()
+    assert [list(person.data.kinds["x"].shape) for person in federation.participants.values()] == [[2]] * 3
+    assert list(federation.participants["tree"].data.x.columns) == ["age", "visits"]
+    assert federation.run(1).rows()[0]["accuracy"] is not None

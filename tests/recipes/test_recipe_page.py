@@ -33,5 +33,6 @@ def test_the_examples_can_be_read(here, example):
     (here / "mine.py").write_text(MODULE)
     x, y = np.zeros((6, 2)), np.arange(6) % 3
     np.savez(here / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    (here / "clinic.csv").write_text("id,age,town,ill\n1,30,east,no\n")
     look_beside(here, {})
     Recipe.model_validate({**BASE, **example}, context=Origin(here))
