@@ -1,4 +1,4 @@
-"""``potluck methods``, ``models`` and ``data``: what there is to choose from."""
+"""``potluck methods``, ``models``, ``data`` and ``codecs``: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ def data(as_json: Json = False) -> None:
     show_entries(entries, "kind", as_json)
 
 
+def codecs(as_json: Json = False) -> None:
+    """List the codecs of what travels: what each one does, and where it must stand among others."""
+    from potluck.channel.codecs import CODECS
+
+    entries = [
+        {"name": name, "about": _about(kind), "place": kind.place} | _fields(kind) for name, kind in CODECS.items()
+    ]
+    show_entries(entries, "place", as_json)
+
+
 def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
     """Prints entries as JSON for programs; for people as a table, with one column more between name and the rest."""
     if as_json:
@@ -86,11 +96,13 @@ def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
 
 def _method(name: str, method: type[Method]) -> Entry:
     needs = {key: value for key, value in dataclasses.asdict(method.needs).items() if value not in (False, "nothing")}
-    fields = method.model_fields.items()
+    return {"name": name, "about": _about(inspect.getmodule(method)), "needs": needs} | _fields(method)
+
+
+def _fields(kind: type[BaseModel]) -> Entry:
+    """The settings of a class of settings, with defaults, and what must be set."""
+    fields = kind.model_fields.items()
     return {
-        "name": name,
-        "about": _about(inspect.getmodule(method)),
-        "needs": needs,
         "settings": {
             key: _plain(field.get_default(call_default_factory=True, validated_data={}))
             for key, field in fields

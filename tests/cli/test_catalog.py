@@ -1,4 +1,4 @@
-"""``potluck methods``, ``models`` and ``data``: tables for people, JSON for programs."""
+"""``potluck methods``, ``models``, ``data`` and ``codecs``: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from functools import cache
 
 import pytest
 
+from potluck.channel.codecs import CODECS
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.methods import METHODS
 from potluck.models import MODELS
 from tests.cli.commands import potluck
 
-ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS, *SHIFTS]}
+ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS, *SHIFTS], "codecs": CODECS}
 
 
 @cache
@@ -41,14 +42,25 @@ def test_a_table_names_everything(command):
 
 def test_methods_tell_needs_and_settings():
     found = entries("methods")
-    assert found["CoFED"]["needs"] == {"public": "inputs", "shared_labels": True}
+    needs = {"public": "inputs", "shared_labels": True, "tasks": ["classification", "regression"]}
+    assert found["CoFED"]["needs"] == needs
     assert found["CoFED"]["settings"]["alpha"] == 0.3
-    assert found["Local"]["needs"] == found["Local"]["settings"] == {}
+    assert found["Local"]["settings"] == {}
 
 
 def test_a_method_is_made_by_the_settings_it_tells():
     for name, entry in entries("methods").items():
         METHODS[name](**entry["settings"])
+
+
+def test_codecs_tell_their_place_and_settings():
+    found = entries("codecs")
+    assert {name: entry["place"] for name, entry in found.items() if entry["place"] != "any"} == {
+        "Compress": "last",
+        "Difference": "first",
+    }
+    assert found["TopK"]["required"] == ["share"]
+    assert found["TopK"]["settings"] == {"min_size": 64, "error_feedback": True}
 
 
 def test_models_tell_parameters_and_settings():
