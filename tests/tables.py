@@ -12,6 +12,7 @@ from torch import nn
 import potluck
 from potluck import models
 from potluck.core.history import Row
+from potluck.core.metrics import OF_VALUES
 from potluck.models.exits import ExitNetwork
 
 SHAPE = (1, 6, 6)
@@ -115,7 +116,7 @@ def agree(ours: list[Row], theirs: list[Row], tolerance: float) -> None:
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.keys() == other.keys()
         for key, value in mine.items():
-            if key == "loss" and value is not None:
+            if key in ("loss", *OF_VALUES) and value is not None:
                 np.testing.assert_allclose(value, other[key], rtol=tolerance, atol=tolerance)
             elif key != "seconds":
                 assert value == other[key], (key, value, other[key])

@@ -7,20 +7,20 @@ from functools import partial
 
 from potluck.core.errors import RequirementsError
 from potluck.core.inputs import alike, describe
-from potluck.core.labels import UNLABELLED, LabelSpace, decode, encode
 from potluck.core.metrics import Metrics
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
 
 
-def as_read_by(samples: Samples, theirs: LabelSpace, mine: LabelSpace) -> Samples | None:
-    """Those samples whose label one knows, with labels as positions in its own space; None if there are none."""
+def as_read_by(samples: Samples, theirs: Task, mine: Task) -> Samples | None:
+    """Those samples whose target one knows, encoded as by one's own task; None if there are none."""
     if theirs == mine:
         return samples
-    labelled = samples.take((samples.y != UNLABELLED).nonzero().squeeze(1))
-    y = encode(decode(labelled.y, theirs), mine, "samples of another", strict=False)
-    found = labelled.with_targets(y=y).take((y != UNLABELLED).nonzero().squeeze(1))
+    known = samples.take(theirs.known(samples.y).nonzero().squeeze(1))
+    y = mine.encode(theirs.decode(known.y), "samples of another", strict=False)
+    found = known.with_targets(y=y).take(mine.known(y).nonzero().squeeze(1))
     return found if len(found) else None
 
 
@@ -41,11 +41,11 @@ def pool(participants: Iterable[Participant], seed: int) -> list[Participant]:
     brought = [participant.as_brought(seed) for participant in people]
     pooled = []
     for participant, own in zip(people, brought, strict=True):
-        mine = participant.labels
+        mine = participant.task
         parts = [
             part
             for other, theirs in zip(people, brought, strict=True)
-            if (part := as_read_by(theirs["data"], other.labels, mine)) is not None
+            if (part := as_read_by(theirs["data"], other.task, mine)) is not None
         ]
         pooled.append(participant.holding(Samples.concat(parts), own["validation"]))
     return pooled
@@ -68,7 +68,7 @@ def cross_evaluation(federation: Federation) -> dict[str, dict[str, Metrics]]:
             return None
         if model.name != owner and any(p.inputs.preprocessing is not None for p in (model, people[owner])):
             return None
-        return as_read_by(samples, people[owner].labels, model.labels)
+        return as_read_by(samples, people[owner].task, model.task)
 
     found: dict[str, dict[str, Metrics]] = {name: {} for name in names}
     for owner in names:

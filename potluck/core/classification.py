@@ -16,7 +16,6 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.labels import (
     UNLABELLED,
     Label,
-    LabelSpace,
     decode,
     encode,
     label_space,
@@ -45,7 +44,7 @@ class LabelTask(Task):
 
     KNOWN = OF_LABELS
 
-    labels: LabelSpace = ()
+    labels: Any = ()  # any list of labels; a LabelSpace from then on
 
     def __post_init__(self) -> None:
         super().__post_init__()

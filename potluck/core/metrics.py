@@ -64,7 +64,6 @@ def quick(tested: Graded) -> Metrics:
     The loss is None for a model that answers without probabilities, or that has diverged.
     """
     truth, answer = tested.truth, tested.said
-    right = np.bincount(truth[answer == truth])
     labels = max(int(truth.max()), int(answer.max())) + 1
     right = np.bincount(truth[answer == truth], minlength=labels)
     there = np.bincount(truth, minlength=labels)

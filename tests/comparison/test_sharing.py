@@ -8,7 +8,10 @@ import torch
 
 from potluck import Federation, Participant
 from potluck.comparison.sharing import as_read_by, cross_evaluation, pool
+from potluck.core.classification import Classification
 from potluck.core.errors import RequirementsError
+from potluck.core.regression import Regression
+from potluck.core.samples import Samples
 from potluck.methods import Local
 from tests.tables import PLAN
 
@@ -63,9 +66,9 @@ def test_a_pooled_federation_is_played():
 
 def test_labels_that_a_model_does_not_know_are_left_out():
     samples = person("a", [0, 1]).data
-    assert as_read_by(samples, (0, 1), (0, 1)) is samples
-    assert as_read_by(samples, (0, 1), (1, 2)).y.tolist() == [0] * 4
-    assert as_read_by(samples, (0, 1), (2, 3)) is None
+    assert as_read_by(samples, Classification((0, 1)), Classification((0, 1))) is samples
+    assert as_read_by(samples, Classification((0, 1)), Classification((1, 2))).y.tolist() == [0] * 4
+    assert as_read_by(samples, Classification((0, 1)), Classification((2, 3))) is None
 
 
 def test_everybodys_model_on_everybodys_test_data_by_hand():
@@ -86,3 +89,9 @@ def test_everybodys_model_on_everybodys_test_data_by_hand():
         "b": {"a": 1.0, "b": 0.25, "c": None},
         "c": {"a": None, "b": None, "c": 0.5},
     }
+
+
+def test_values_are_read_in_ones_own_scale():
+    samples = Samples({"x": torch.zeros(2, 1), "y": torch.tensor([[0.0], [1.0]], dtype=torch.float64)})
+    found = as_read_by(samples, Regression(scale=(10.0, 2.0)), Regression(scale=(0.0, 4.0)))
+    assert found.y.tolist() == [[2.5], [3.0]]
