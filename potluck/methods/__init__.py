@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from potluck.core.registry import Registry
 from potluck.methods.cofed import CoFED
+from potluck.methods.dense import DENSE
 from potluck.methods.ditto import Ditto
 from potluck.methods.draftfed import DraftFed
 from potluck.methods.fccl import FCCL
@@ -52,6 +53,7 @@ from potluck.methods.scalefl import ScaleFL
 
 _ALL = (
     CoFED,
+    DENSE,
     Ditto,
     DraftFed,
     FCCL,
@@ -102,6 +104,7 @@ _ALL = (
 METHODS = Registry("methods", {method.__name__: method for method in _ALL})
 
 __all__ = [
+    "DENSE",
     "FCCL",
     "FD",
     "FLOP",

@@ -22,6 +22,7 @@ from potluck.engines import pick_device
 from potluck.flower import gateway
 from potluck.flower.public_data import to_payload
 from potluck.methods import (
+    DENSE,
     FCCL,
     FD,
     FLOP,
@@ -106,6 +107,11 @@ def deep() -> list[nn.Module]:
     return [deep_cnn(seed, 1 + seed % 2) for seed in range(4)]
 
 
+def narrow_mixed() -> list[nn.Module]:
+    """The architectures of ``NARROW`` and ``NARROW_CNN``."""
+    return [mlp(0, 4), cnn(1, 2), mlp(2, 4), cnn(3, 2)]
+
+
 def narrow() -> list[nn.Module]:
     torch.manual_seed(0)
     return [slim_cnn(rate).double() for rate in (1, 0.5, 0.5, 1)]
@@ -158,6 +164,12 @@ class Row:
 # One line for each method, by name, so that lines of several people meet without trouble.
 ROWS = {
     "CoFED": Row(CoFED(update_batch_size=16), mixed, PUBLIC[0], chance=0.4),
+    "DENSE": Row(
+        DENSE(architectures=(NARROW, NARROW_CNN), student=NARROW, epochs=2, generator_steps=2, batch_size=8, width=4),
+        narrow_mixed,
+        imports=(NARROW, NARROW_CNN),
+        chance=0.4,
+    ),
     "Ditto": Row(Ditto(), alike, federation={"participation": 0.75}),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
     "FCCL": Row(FCCL(pretrain_epochs=1, public_batch_size=16), mixed, PUBLIC[0]),
@@ -173,7 +185,7 @@ ROWS = {
     "FedBN": Row(FedBN(), alike),
     "FedDF": Row(
         FedDF(architectures=(NARROW, NARROW_CNN), steps=8, server_plan={"batch_size": 16}),
-        lambda: [mlp(0, 4), cnn(1, 2), mlp(2, 4), cnn(3, 2)],
+        narrow_mixed,
         PUBLIC[0],
         federation={"participation": 0.75},
         imports=(NARROW, NARROW_CNN),
