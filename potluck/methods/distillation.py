@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -43,15 +43,33 @@ def fit_labels(me: Participant, *sets: Samples) -> Fit:
     return Fit(on=Samples.concat([hardened(one, me.learner.takes_weights, me.task) for one in sets]))
 
 
+def fit_in_turn(me: Participant, *sets: Samples) -> Generator[Request, Any, None]:
+    """One's learner trained on one set after the other; an estimator, which begins anew each time, on all at once."""
+    if not me.learner.shows_layers:
+        yield fit_labels(me, *sets)
+        return
+    for one in sets:
+        yield Fit(on=labelled(one, me.task))
+
+
+def labelled(samples: Samples, task: Task = PLAIN) -> Samples:
+    """Those samples whose label, or value, is known."""
+    known = task.known(samples.y)
+    return samples if known.all() else samples.take(known.nonzero().squeeze(1))
+
+
 def hardened(samples: Samples, weighted: bool, task: Task = PLAIN) -> Samples:
     """Soft labels (column ``soft``) as labels: weighted copies, or the likeliest. Who has no label is left out."""
     if "soft" not in samples.columns:
-        return samples.take(task.known(samples.y).nonzero().squeeze(1))
+        return labelled(samples, task)
     soft = samples.columns["soft"]
     if not (weighted and isinstance(task, Classification)):
         return samples.inputs().with_targets(y=task.settled(soft))
     rows, labels = soft.nonzero(as_tuple=True)
-    return samples.inputs().take(rows).with_targets(y=labels, weight=soft[rows, labels].float())
+    share = soft[rows, labels].float()
+    if "weight" in samples.columns:
+        share = share * samples.columns["weight"][rows]
+    return samples.inputs().take(rows).with_targets(y=labels, weight=share)
 
 
 def mean_answer(answers: Answers, name: str) -> Tensor:
@@ -60,6 +78,11 @@ def mean_answer(answers: Answers, name: str) -> Tensor:
     for _, payload in answers:
         count, total = count + 1, total + payload[name]
     return total / count
+
+
+def scored(outputs: Tensor, kind: Literal["logits", "probabilities"]) -> Tensor:
+    """Outputs as scores: as they are, or their softmax."""
+    return outputs if kind == "logits" else outputs.softmax(dim=-1)
 
 
 def as_probabilities(logits: Tensor, temperature: float = 1.0) -> Tensor:

@@ -60,11 +60,9 @@ class DraftFed(Method):
         draft_epochs: epochs of learning the drafts; by default None, for the plan's.
         draft_batch_size: batch size of learning the drafts; by default None, for the plan's.
         draft_lr: learning rate of learning the drafts; by default None, for the plan's.
-        pad_norm: a channel that some networks do not have is divided by the number of all contributors ("n", eq. 8),
-            or of those that have it ("count"); by default "n".
+        pad_norm: a channel's mean is over all contributors ("n", eq. 8, the default) or those that have it ("count").
         count_shortcuts: whether convolutions in shortcuts count in a network's depth; by default False.
-        frozen_norms: whether BatchNorm keeps the statistics of one's own data while drafts are learned; by default
-            True.
+        frozen_norms: whether BatchNorm keeps its statistics while drafts are learned; by default True.
     """
 
     needs = Needs(torch_module=True, convolutions=True, public="inputs", one_label_space=True)
@@ -92,8 +90,7 @@ class DraftFed(Method):
 
     def requires(self) -> Needs:
         """Only feature maps need convolutions, only logits one label space and labels at all."""
-        inner = self.lambda1 + self.lambda2 > 0
-        logits = self.lambda3 > 0
+        inner, logits = self.lambda1 + self.lambda2 > 0, self.lambda3 > 0
         tasks = self.needs.tasks if logits else "any"
         return replace(self.needs, convolutions=inner, one_label_space=logits, tasks=tasks)
 
@@ -111,8 +108,7 @@ class DraftFed(Method):
         places = {conv(number): draft_place(me, layers[number - 1]) for number in shown}
         taken = yield Tap(me.public.take(torch.tensor([0])), at=list(places.values()))
         shapes = [maps(taken[place]).shape[1:] for place in places.values()]
-        table = torch.tensor(shapes, dtype=torch.int32).reshape(-1, 3)
-        yield Exchange("shapes", Payload({"shapes": table}))
+        yield Exchange("shapes", Payload({"shapes": torch.tensor(shapes, dtype=torch.int32).reshape(-1, 3)}))
         me.state.update(depth=len(layers), places=places)
         return None
 

@@ -18,6 +18,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit
+from potluck.core.tasks import weighted_mean
 from potluck.federation.method import Leaving, Needs, Replies, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
@@ -32,7 +33,7 @@ def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     logits = model(batch["x"])
     soft: Tensor = -(batch["soft"].to(logits.dtype) * F.log_softmax(logits, dim=-1)).sum(dim=-1)
     gamma: float = context["gamma"]
-    return own_loss(logits, batch, context) + gamma * soft.mean()
+    return own_loss(logits, batch, context) + gamma * weighted_mean(soft, batch.get("weight"))
 
 
 class FedDistill(LabelSharing):

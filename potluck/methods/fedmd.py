@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -11,7 +12,6 @@ from pydantic import Field
 from torch import Tensor
 
 from potluck.core.inputs import Batch
-from potluck.core.labels import UNLABELLED
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
@@ -21,15 +21,13 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, mean_answer
+from potluck.methods.distillation import answers_of, as_probabilities, fit_in_turn, fit_labels, mean_answer, scored
 from potluck.methods.label_sharing import LabelSharing
 
 
 def digest_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """The mean absolute error to the consensus, as in the authors' code; the paper leaves the loss open."""
-    scores = model(batch["x"])
-    if context["scores"] == "probabilities":
-        scores = scores.softmax(dim=-1)
+    scores = scored(model(batch["x"]), context["scores"])
     return F.l1_loss(scores, batch["consensus"].to(scores.dtype))
 
 
@@ -51,10 +49,8 @@ class FedMD(LabelSharing):
         revisit_batch_size: samples at a step of them; by default 5.
     """
 
-    sends: ClassVar[Mapping[str, str]] = {
-        **LabelSharing.sends,
-        "consensus": "for each public sample of the round the score that its model gives to each label",
-    }
+    needs = Needs(public="labels", one_label_space=True)
+    sends: ClassVar[Mapping[str, str]] = {**LabelSharing.sends, "consensus": "scores of the round's public samples"}
     leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {**LabelSharing.leaves, "consensus": ("predictions",)}
 
     pretrain: bool = True
@@ -65,29 +61,20 @@ class FedMD(LabelSharing):
     revisit_epochs: int = Field(4, ge=0)
     revisit_batch_size: int = Field(5, ge=1)
 
-    needs = Needs(public="labels", one_label_space=True)
-
     def requires(self) -> Needs:
-        return self.needs if self.pretrain else Needs(public="inputs", one_label_space=True)
+        return replace(self.needs, public="labels" if self.pretrain else "inputs")
 
     def join(self, me: Participant) -> Steps:
         yield from super().join(me)
-        assert me.public is not None
-        if not me.learner.shows_layers:
-            yield fit_labels(me, me.data, *([me.public] if self.pretrain else []))
-            return None
-        if self.pretrain:
-            yield Fit(on=me.public.take((me.public.y != UNLABELLED).nonzero().squeeze(1)))
-        yield Fit()
+        yield from fit_in_turn(me, *([me.public] if self.pretrain and me.public else []), me.data)
         return None
 
     def round(self, me: Participant) -> Steps:
         assert me.public is not None
         rows = torch.randperm(len(me.public), generator=generator(me.seed, "FedMD's public subset", me.round))
         subset = me.public.inputs().take(rows[: self.subset])
-        scores = (yield from answers_of(me, subset)).float()
-        mine = as_probabilities(scores) if self.scores == "probabilities" else scores
-        consensus = (yield Exchange("consensus", Payload({"scores": mine})))["scores"]
+        scores = scored((yield from answers_of(me, subset)), self.scores).float()
+        consensus = (yield Exchange("consensus", Payload({"scores": scores})))["scores"]
         if not me.learner.shows_layers:
             soft = consensus if self.scores == "probabilities" else as_probabilities(consensus)
             yield fit_labels(me, me.data, subset.with_targets(soft=soft))

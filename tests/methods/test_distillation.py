@@ -55,6 +55,11 @@ def test_soft_labels_become_weighted_copies_or_the_likeliest():
     assert hardened(soft, weighted=False).y.tolist() == [0, 1, 0]
 
 
+def test_samples_that_count_more_count_more_softly_too():
+    soft = Samples({"x": X[:1], "soft": torch.tensor([[0.25, 0.75]]), "weight": torch.tensor([4.0])})
+    assert hardened(soft, weighted=True).columns["weight"].tolist() == [1.0, 3.0]
+
+
 def test_samples_without_a_label_are_left_out():
     assert hardened(Samples({"x": X, "y": torch.tensor([1, -1, 0])}), weighted=True).y.tolist() == [1, 0]
 
