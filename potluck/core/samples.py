@@ -257,6 +257,13 @@ class SharedData:
         """The data as a learner reads them: a network tensors, an estimator what was given."""
         return self._for_networks if network else self
 
+    def for_server(self) -> SharedData:
+        """The data as the server's networks read them, or as they were given where no network can."""
+        try:
+            return self._for_networks
+        except DataError:
+            return self
+
     def whole(self, task: Task) -> Samples:
         """All samples; of targets that do not fit the task, such as labels it does not know, none is known."""
         if task not in self._whole:

@@ -86,14 +86,15 @@ class Admission:
             kind = "inputs" if shown.y is None else "labels"
         needs = replace(method.requires(), shared_labels=False) if alone else method.requires()
         inputs = None if shown is None else shown.inputs.kinds
-        if not needs.unmet(list(self._kinds.values()), kind, inputs):
-            return  # what fits one of each kind fits all
-        reasons = needs.unmet(list(self.participants.values()), kind, inputs)
-        if reasons:
+        reasons = needs.unmet(list(self._kinds.values()), kind, inputs)  # what fits one of each kind fits all
+        if reasons and (reasons := needs.unmet(list(self.participants.values()), kind, inputs)):
             raise RequirementsError(
                 f"{type(method).__name__} does not fit this federation:"
                 + "".join(f"\n- {reason}" for reason in reasons)
             )
+        if needs.public != "nothing":
+            for participant in self._kinds.values():
+                _ = participant.public  # whatever one cannot read of it is told now
 
 
 def published(public: Any) -> SharedData | None:

@@ -139,7 +139,7 @@ class Federation:
         self.server = Server(
             seed,
             {name: p.weight for name, p in self.participants.items()},
-            None if shown is None else shown.whole(self.task),
+            None if shown is None else shown.for_server().whole(self.task),
             declare=method.server_models,
             input_shape=shapes(next(iter(self.participants.values())).data.kinds),
             task=self.task,

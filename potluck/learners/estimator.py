@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
 from potluck.core.classification import Classification
-from potluck.core.errors import ModelError
+from potluck.core.errors import ModelError, PotluckError
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
@@ -108,11 +108,18 @@ class Estimator(Learner):
 
     def answers(self, samples: Samples, owner: str = "an estimator") -> Tensor:
         """What the task makes of its predictions."""
-        rows = table_rows(samples.x)
+        try:
+            return self._answers(table_rows(samples.x), len(samples), owner)
+        except PotluckError:
+            raise
+        except Exception as error:  # whatever a stranger's code cannot do with these rows
+            raise ModelError(f"{owner}: {type(self.model).__name__} could not answer: {error}") from error
+
+    def _answers(self, rows: Any, count: int, owner: str) -> Tensor:
         if not self._numbered:
             return self.task.of_estimator(self.model, rows, owner)
         numbers = Classification(tuple(range(len(self._occurring))))
-        found = torch.zeros(len(samples), self.task.outputs)
+        found = torch.zeros(count, self.task.outputs)
         found[:, self._occurring] = numbers.of_estimator(self.model, rows, owner)
         return found
 

@@ -6,6 +6,7 @@ import torch
 
 from potluck import DataError, Samples
 from potluck.core.classification import Classification
+from potluck.core.inputs import InputKind
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import InputSource, SharedData
 from tests.reading.datasets import shaken
@@ -129,3 +130,39 @@ def test_a_source_of_inputs_counts_as_a_column():
 
     with pytest.raises(DataError, match=r"one length; got \{'y': 3, 'x': 10\}"):
         Samples({"y": torch.zeros(3)}, source=Ten())
+
+
+class Words(InputSource):
+    """What no network reads."""
+
+    def __len__(self):
+        return 2
+
+    def read(self, rows):
+        return ["a", "b"]
+
+    def take(self, rows):
+        return self
+
+    def kinds(self):
+        return {"x": InputKind((), "text")}
+
+    def digest(self):
+        return b""
+
+    def then(self, other):
+        return self
+
+    def for_network(self, owner):
+        raise DataError("words")
+
+
+def test_the_server_sees_tensors_where_there_can_be_any():
+    words = SharedData(Samples({}, source=Words()))
+    assert words.for_server() is words
+    with pytest.raises(DataError):
+        words.read_by(network=True)
+    tensors = SharedData(torch.zeros(2, 1))
+    assert tensors.for_server() is tensors
+    gaps = SharedData(torch.full((2, 1), torch.nan))
+    assert gaps.for_server() is gaps

@@ -159,3 +159,11 @@ def test_a_prediction_that_would_differ_each_time_is_refused_where_one_is_asked_
     assert Federation(people, Local()).test_of(people[0]) is None
     with pytest.raises(SettingsError, match=r"^a: the plan's transform .*noisy draws random numbers"):
         Federation(people, Local(), test=made_data(10, 1))
+
+
+def test_public_data_that_somebody_cannot_read_is_told_before_training():
+    x, _ = made_data(20, 0)
+    gaps = np.full_like(x, np.nan)
+    with pytest.raises(DataError, match="public data: 20 of 20 samples hold NaN"):
+        Federation(participants([mlp(0), mlp(1)]), CoFED(), public=gaps)
+    assert Federation(participants([mlp(0)]), Local(), public=gaps).participants, "which nobody reads"

@@ -291,3 +291,10 @@ def test_sparse_rows_and_texts_reach_an_estimator():
 def test_several_inputs_are_no_table():
     with pytest.raises(ModelError, match=r"an estimator reads one table, .* \['ids', 'mask'\]\. Put them into one"):
         fit(GaussianNB(), Samples.of({"ids": torch.ones(2, 1), "mask": torch.ones(2, 1)}, y=torch.tensor([0, 1])))
+
+
+def test_rows_that_it_cannot_answer_are_told():
+    samples = read_inputs(FRAME[["age"]].fillna(0), "clinic").with_targets(y=torch.arange(30) % 2)
+    learner, _ = fit(GaussianNB(), samples)
+    with pytest.raises(ModelError, match="clinic: GaussianNB could not answer: The feature names should match"):
+        learner.answers(read_inputs(pd.DataFrame({"years": [1.0]}), "clinic"), "clinic")
