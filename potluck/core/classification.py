@@ -83,6 +83,7 @@ class Classification(LabelTask):
     """
 
     KIND: ClassVar[str] = "classification"
+    ESTIMATORS: ClassVar[bool] = True
     USUAL: ClassVar[tuple[str, ...]] = QUICK
 
     def fitted(self, raw: Array | None, owner: str) -> Classification:
@@ -174,6 +175,7 @@ class MultiLabel(LabelTask):
     """
 
     KIND: ClassVar[str] = "multilabel"
+    ESTIMATORS: ClassVar[bool] = True
     USUAL: ClassVar[tuple[str, ...]] = ("average_precision", "f1_macro", "accuracy")
 
     def fitted(self, raw: Array | None, owner: str) -> MultiLabel:

@@ -95,5 +95,6 @@ def plain_label(value: Any, owner: str) -> Label:
     if isinstance(value, bool):
         value = int(value)
     if not isinstance(value, str | int):
-        raise DataError(f"{owner}: label {value!r} is a {type(value).__name__}; expected strings or integers.")
+        told = ' To learn values, say task="regression".' if isinstance(value, float) else ""
+        raise DataError(f"{owner}: label {value!r} is a {type(value).__name__}; expected strings or integers.{told}")
     return value

@@ -36,6 +36,7 @@ class Regression(Task):
     KIND: ClassVar[str] = "regression"
     KNOWN = OF_VALUES
     USUAL: ClassVar[tuple[str, ...]] = ("r2", "mae", "rmse")
+    ESTIMATORS: ClassVar[bool] = True
 
     outputs: int = 0
     scale: Any = "standard"
@@ -163,7 +164,7 @@ class Regression(Task):
 def _table(raw: Array, owner: str) -> Array:
     """Targets as a table of numbers, a column for each output."""
     try:
-        values = np.asarray(raw, dtype=np.float64)
+        values = np.array(raw, dtype=np.float64)  # a copy: what a data frame lends cannot be written to
     except (TypeError, ValueError) as error:
         raise DataError(f"{owner}: targets of type {raw.dtype}; expected numbers to regress on: {error}.") from error
     if values.ndim not in (1, 2):

@@ -20,8 +20,8 @@ TASKS = Registry(
 )
 """Tasks by name: Potluck's own, and those that other packages announce under ``potluck.tasks``."""
 
-TaskSetting = Task | str | Mapping[str, Any]
-"""A task; or its name; or a dict of its name and settings."""
+TaskSetting = Task | type[Task] | str | Mapping[str, Any]
+"""A task, or its class; or its name; or a dict of its name and settings."""
 
 
 def as_task(task: TaskSetting | None, owner: str, labels: Iterable[Label] | None = None, metrics: Any = None) -> Task:
@@ -41,6 +41,8 @@ def as_task(task: TaskSetting | None, owner: str, labels: Iterable[Label] | None
         if not isinstance(name, str):
             raise SettingsError(f"{owner}: task is {task!r}; expected its name, and perhaps settings.")
         task = call(name, TASKS[name], settings)
+    if isinstance(task, type) and issubclass(task, Task):
+        task = call(task.__name__, task, {})
     found = Classification() if task is None else task
     if not isinstance(found, Task):
         raise SettingsError(

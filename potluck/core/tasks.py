@@ -50,6 +50,9 @@ class Task(ABC):
     USUAL: ClassVar[tuple[str, ...]] = ()
     """The metrics that are measured by default."""
 
+    ESTIMATORS: ClassVar[bool] = False
+    """Whether estimators can do it: then it has ``of_estimator``."""
+
     metrics: tuple[MetricSetting, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -133,8 +136,8 @@ class Task(ABC):
         """What a model's outputs mean: probabilities, or values in the user's units; a row for each sample."""
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
-        """A fitted estimator's answers."""
-        raise SettingsError(f"{owner}: an estimator cannot do a task of {type(self).__name__}; bring a torch module.")
+        """A fitted estimator's answers, of a task that ``ESTIMATORS`` can do."""
+        raise NotImplementedError(f"{type(self).__name__} has no `of_estimator`.")
 
     @abstractmethod
     def said(self, answers: Tensor) -> Array:

@@ -42,7 +42,11 @@ class Estimator(Learner):
         return _weight_parameter(self.model) is not None
 
     def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
-        """An estimator finds its classes when it is fitted: nothing can be wrong before."""
+        """An estimator finds its classes when it is fitted: before, only its task can be wrong."""
+        if not task.ESTIMATORS:
+            raise ModelError(
+                f"{owner}: {type(self.model).__name__} cannot do a task of {type(task).__name__}; bring a torch module."
+            )
 
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """The task's loss stands for 'your own way of learning targets': the only objective an estimator has."""

@@ -19,6 +19,7 @@ CASES = [
     ({"name": "regression", "outputs": 2, "scale": [0.0, 2.0]}, Regression(2, (0.0, 2.0))),
     ({"name": "next-token", "vocabulary": 9}, NextToken(9)),
     (Regression(3), Regression(3)),
+    (Regression, Regression()),
 ]
 
 

@@ -21,6 +21,7 @@ from xgboost import XGBClassifier
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
 from potluck.core.classification import Classification
 from potluck.core.objectives import cross_entropy, hard_and_soft
+from potluck.core.positions import PerPosition
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
 from potluck.learners.estimator import Estimator
@@ -298,3 +299,9 @@ def test_rows_that_it_cannot_answer_are_told():
     learner, _ = fit(GaussianNB(), samples)
     with pytest.raises(ModelError, match="clinic: GaussianNB could not answer: The feature names should match"):
         learner.answers(read_inputs(pd.DataFrame({"years": [1.0]}), "clinic"), "clinic")
+
+
+def test_a_label_for_each_position_is_nothing_for_an_estimator():
+    task = PerPosition((0, 1))
+    with pytest.raises(ModelError, match=r"clinic: LinearSVC cannot do a task of PerPosition; bring a torch module"):
+        Estimator(LinearSVC(), task).check(Samples({"x": torch.zeros(1, 2)}), task, Plan(), "clinic")
