@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from potluck.channel.limits import Limits
     from potluck.comparison.compare import Comparison, compare
     from potluck.core.classification import Classification, MultiLabel
+    from potluck.core.disclosure import Disclosure
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
     from potluck.core.groups import Group, Update
     from potluck.core.history import History
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from potluck.federation.method import Method, Needs, exchange
     from potluck.federation.participant import Participant
     from potluck.federation.tuning import choose_plan, grid
+    from potluck.preparation.common_preprocessor import CommonPreprocessor
+    from potluck.preparation.description import Description
+    from potluck.preparation.study import describe
 
 try:
     __version__ = version("potluck-fl")
@@ -65,7 +69,11 @@ _NAMES = {
     "core.schema": ("Schema", "TensorSpec"),
     "core.tasks": ("Task",),
     "federation.availability": ("Availability",),
+    "core.disclosure": ("Disclosure",),
     "core.window": ("Window",),
+    "preparation.common_preprocessor": ("CommonPreprocessor",),
+    "preparation.description": ("Description",),
+    "preparation.study": ("describe",),
     "federation.clock": ("Device", "VirtualClock"),
     "federation.federation": ("Federation",),
     "federation.method": ("Method", "Needs", "exchange"),
@@ -79,9 +87,12 @@ __all__ = [
     "Availability",
     "Channel",
     "Classification",
+    "CommonPreprocessor",
     "Comparison",
     "DataError",
+    "Description",
     "Device",
+    "Disclosure",
     "Exchange",
     "Federation",
     "Fit",
@@ -118,6 +129,7 @@ __all__ = [
     "choose_plan",
     "compare",
     "data",
+    "describe",
     "exchange",
     "grid",
     "input_of",

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "potluck"
 
 BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "reading", "core"}
-APPLICATION = {"comparison", "recipes", "report", "methods", *BELOW_METHODS}
+APPLICATION = {"comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
@@ -25,6 +25,7 @@ KNOWS: dict[str, set[str]] = {
     "federation": {"engines", "runs", "channel", "learners", "models", "reading", "core"},
     "methods": {"federation", "learners.structure", "models.lora", "core"},
     "report": {"core"},
+    "preparation": {"methods", "report.tables", *BELOW_METHODS},
     "recipes": {"methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
     "flower": APPLICATION,

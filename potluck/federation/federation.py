@@ -216,7 +216,7 @@ class Federation:
             keep = self._keeper(folder, identity, last, checkpoint_every)
             self._run(last - self.history.rounds, list(callbacks), keep)
             told = {"unseen": self.unseen_metrics} if self.unseen else {}
-            folder.finish(self.history, {**told, **self.engine.report()})
+            folder.finish(self.history, {**told, **self.method.results(self.server), **self.engine.report()})
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback], keep: Callable[[int], None] | None = None) -> None:

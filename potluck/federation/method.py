@@ -332,6 +332,10 @@ class Method(Settings):
             return (yield Predict(inputs, model=model))
         return None
 
+    def results(self, server: Server) -> dict[str, Any]:
+        """What a run's summary says of what the server has learned, as plain values; nothing by default."""
+        return {}
+
     def answering(self) -> dict[str, Answering]:
         """The ways in which a participant answers: its own, and with each model that is reported."""
         own = own_model if type(self).predict is Method.predict else self.predict

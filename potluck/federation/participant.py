@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from potluck.core.disclosure import Disclosure
 from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.inputs import shapes
 from potluck.core.labels import Label, LabelSpace
@@ -95,6 +96,8 @@ class Participant(DataHolder):
             every round.
         preload: whether inputs that could be read batch by batch (of a Dataset, a folder of images, a numpy memory map)
             are read into memory at the start: True, False, or "auto" (the default), for up to 256 MiB.
+        disclosure: which statistics of its columns may leave it in a study of tables (the method ``Describe``); by
+            default ``Disclosure()``.
         stages: the names of a network's layers that are its "extractor", "intermediate" layers and "classifier"; by
             default they are found by inspection.
         head: the name of a network's layer that answers, or several, in the order in which they run; by default the
@@ -119,6 +122,7 @@ class Participant(DataHolder):
         weight: float = 1.0,
         preprocess: Any = None,
         window: Window | None = None,
+        disclosure: Disclosure | None = None,
         preload: Preload = "auto",
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
@@ -130,6 +134,7 @@ class Participant(DataHolder):
         self.name = name
         self.plan = as_plan(plan, name)
         self.weight = float(weight)
+        self.disclosure = disclosure or Disclosure()
         self.held = {"state": {}, "codecs": None}
         self.storage: DiskStorage | None = None
         """Where its ``HEAVY`` fields are while others run, if not in memory."""

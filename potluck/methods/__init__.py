@@ -5,6 +5,7 @@ from __future__ import annotations
 from potluck.core.registry import Registry
 from potluck.methods.cofed import CoFED
 from potluck.methods.dense import DENSE
+from potluck.methods.describe import Describe
 from potluck.methods.ditto import Ditto
 from potluck.methods.draftfed import DraftFed
 from potluck.methods.fccl import FCCL
@@ -55,6 +56,7 @@ _ALL = (
     CoFED,
     DENSE,
     Ditto,
+    Describe,
     DraftFed,
     FCCL,
     FD,
@@ -115,6 +117,7 @@ __all__ = [
     "MOON",
     "SCAFFOLD",
     "CoFED",
+    "Describe",
     "Ditto",
     "DraftFed",
     "FLoRA",

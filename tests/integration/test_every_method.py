@@ -33,6 +33,7 @@ from potluck.methods import (
     MOON,
     SCAFFOLD,
     CoFED,
+    Describe,
     Ditto,
     DraftFed,
     FedAdagrad,
@@ -149,6 +150,7 @@ class Row:
         people: more settings of all participants; by default none.
         federation: more settings of the federation; by default everybody takes part in every round.
         chance: what the mean accuracy must be above after three rounds; by default 0.5, where guessing has a third.
+        trains: whether it trains at all; by default True.
         imports: what the settings name that is not Potluck's own, which participants must allow; by default nothing.
     """
 
@@ -158,6 +160,7 @@ class Row:
     people: dict[str, Any] = field(default_factory=dict)
     federation: dict[str, Any] = field(default_factory=dict)
     chance: float = 0.5
+    trains: bool = True
     imports: tuple[str, ...] = ()
 
 
@@ -171,6 +174,7 @@ ROWS = {
         chance=0.4,
     ),
     "Ditto": Row(Ditto(), alike, federation={"participation": 0.75}),
+    "Describe": Row(Describe(bins=4), mixed, chance=0.0, trains=False),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
     "FCCL": Row(FCCL(pretrain_epochs=1, public_batch_size=16), mixed, PUBLIC[0]),
     "FD": Row(FD(), mixed, PUBLIC[0]),
@@ -322,7 +326,7 @@ def test_a_newcomer_joins_late(name: str) -> None:
     assert federation.unseen_metrics[newcomer.name]["accuracy"] is not None
 
 
-SERVES_ALL_TASKS = [name for name, row in ROWS.items() if row.method.requires().tasks == "any"]
+SERVES_ALL_TASKS = [name for name, row in ROWS.items() if row.method.requires().tasks == "any" and row.trains]
 
 
 @pytest.mark.parametrize("name", SERVES_ALL_TASKS)

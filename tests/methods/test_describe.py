@@ -1,0 +1,100 @@
+"""A study of tables: what is told, what is not, and that it is that of all rows together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.dummy import DummyClassifier
+
+import potluck
+from potluck.methods import Describe
+
+
+def table(rows, seed, **more):
+    random = np.random.default_rng(seed)
+    frame = {"age": random.normal(50 + seed, 9, rows), "sex": random.choice(["f", "m"], rows), **more}
+    return pandas.DataFrame(frame), random.integers(2, size=rows)
+
+
+def people(*tables, **settings):
+    return [
+        potluck.Participant(f"p{i}", DummyClassifier(), own, labels=range(2), **settings)
+        for i, own in enumerate(tables)
+    ]
+
+
+def test_numbers_are_those_of_all_rows():
+    tables = [table(30, 0), table(20, 1), table(25, 2)]
+    found = potluck.describe(people(*tables), bins=4).columns["age"]
+    ages = np.concatenate([frame["age"] for frame, _ in tables])
+    assert found["count"] == 75
+    assert found["held_by"] == 3
+    assert found["mean"] == pytest.approx(ages.mean(), rel=1e-12)
+    assert found["variance"] == pytest.approx(ages.var(), rel=1e-12)
+    assert (found["low"], found["high"]) == (ages.min(), ages.max())
+    assert (
+        sum(potluck.describe(people(*tables, disclosure=potluck.Disclosure(min_count=1))).columns["age"]["histogram"])
+        == 75
+    )
+    assert found["quartiles"][1] == pytest.approx(np.median(ages), abs=3)
+
+
+def test_columns_and_codes_are_a_union():
+    one, other = table(20, 0, code=["one", "2"] * 10), table(20, 1, code=[2.0, 3.0] * 10, height=np.arange(20.0))
+    found = potluck.describe(people(one, other))
+    assert list(found.columns) == ["age", "height", "code", "sex"]
+    assert found.columns["code"]["categories"] == {"2": 20, "3": 10, "one": 10}, "a category at one, so at both"
+    assert found.columns["height"]["held_by"] == 1
+    assert sum(found.classes.values()) == 40
+
+
+def test_codes_may_be_named():
+    found = potluck.describe(people(table(20, 0, code=[1, 2] * 10)), categories=("code",))
+    assert found.columns["code"]["categories"] == {"1": 10, "2": 10}
+
+
+def test_a_column_of_many_values_is_left_out():
+    named = table(120, 0, name=[f"name {i}" for i in range(120)])
+    assert "name" not in potluck.describe(people(named)).columns
+
+
+def test_what_stands_for_few_is_not_told():
+    rare = table(20, 0, code=["a"] * 17 + ["b"] * 3, seldom=[1.0] * 4 + [None] * 16)
+    found = potluck.describe(people(rare)).columns
+    assert found["code"]["categories"] == {"a": 17}
+    assert found["seldom"]["count"] == 0
+    assert sum(found["age"]["histogram"]) < 20, "bins of fewer than five are empty"
+    all_of_it = potluck.describe(people(rare, disclosure=potluck.Disclosure(min_count=1))).columns
+    assert all_of_it["code"]["categories"] == {"a": 17, "b": 3}
+    assert all_of_it["seldom"]["count"] == 4
+
+
+@pytest.mark.parametrize(
+    ("without", "gone"),
+    [
+        ("count", lambda found: found.columns["age"]["count"] == 0),
+        ("mean", lambda found: found.columns["age"]["count"] == 0),
+        ("variance", lambda found: found.columns["age"]["variance"] == 0),
+        ("range", lambda found: found.columns["age"]["low"] == found.columns["age"]["high"]),
+        ("histogram", lambda found: sum(found.columns["age"]["histogram"]) == 0),
+        ("categories", lambda found: found.columns["sex"]["categories"] == {}),
+        ("classes", lambda found: found.classes == {}),
+    ],
+)
+def test_what_may_not_leave_does_not(without, gone):
+    tell = tuple(name for name in potluck.Disclosure().tell if name != without)
+    assert gone(potluck.describe(people(table(30, 0), disclosure=potluck.Disclosure(tell=tell)), bins=4))
+    assert not gone(potluck.describe(people(table(30, 0)), bins=4))
+
+
+def test_the_summary_of_a_run_holds_it(tmp_path):
+    own = people(table(20, 0), table(20, 1))
+    potluck.Federation(own, Describe()).run(1, run_dir=tmp_path)
+    found = potluck.Description.load(tmp_path)
+    assert found == potluck.describe(people(table(20, 0), table(20, 1)))
+
+
+def test_bytes_are_counted():
+    history = potluck.Federation(people(table(20, 0), table(20, 1)), Describe(bins=4)).run(1)
+    assert all(row["bytes_up"] > 4 * 8 for row in history.rows())
