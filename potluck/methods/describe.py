@@ -35,7 +35,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
 Kinds = Annotated[dict[Name, Literal["number", "category"]], Field(max_length=MOST_COLUMNS)]
-MOMENTS = Moments._fields
+MOMENTS = ("known", "mean", "squares", "low", "high")
 
 
 class Describe(Method):
@@ -168,7 +168,7 @@ def _moments(table: Any, names: list[str], told: Disclosure) -> Tensor:
             continue
         found = Moments.of(numbers)
         if found.known >= told.min_count and all(abs(value) < math.sqrt(LARGEST) for value in found):
-            row[:] = [value if tells[part] in told.tell else 0.0 for part, value in found._asdict().items()]
+            row[:] = [value if tells[part] in told.tell else 0.0 for part, value in zip(MOMENTS, found, strict=True)]
             if "range" not in told.tell:
                 row[MOMENTS.index("low") :] = found.mean
     return torch.from_numpy(rows)

@@ -318,7 +318,10 @@ def test_a_checkpoint_cannot_bring_in_strange_types(tmp_path):
     """A kept estimator with another type inside is refused, even under valid checksums."""
     from potluck.learners import serialization as keeping
 
-    trusted = keeping.try_out(DecisionTreeClassifier(), *_rows(made_data(10, 0)), owner="x")
+    x, y = _rows(made_data(10, 0))
+    trusted = keeping.try_out(
+        DecisionTreeClassifier(), lambda tree: tree.fit(x, y), lambda tree: tree.predict(x).tolist(), owner="x"
+    )
     strange = SVC()
     strange.kernel = with_estimator
     with pytest.raises(ModelError, match="types it should not consist of"):

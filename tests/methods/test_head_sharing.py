@@ -34,7 +34,7 @@ def test_heads_of_different_names_are_one():
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (mlp(1, 5), "p1's model differs from p0's"),
+        (mlp(1, 5), "p1 differs from p0: its model differs"),
         (nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(72, 3), nn.BatchNorm1d(3)).double(), "BatchNorm1d"),
     ],
 )

@@ -251,7 +251,7 @@ def test_a_resumed_run_equals_an_unbroken_one(tmp_path):
 def test_it_is_kept_as_arrays():
     x, y = survey(40)
     model = AdditiveClassifier().fit(x, y)
-    types = keeping.try_out(model, x, y, "curves")
+    types = keeping.try_out(model, lambda m: m.fit(x, y), lambda m: m.predict_proba(x).tolist(), "curves")
     assert types == ["potluck.models.additive.AdditiveClassifier"]
     back = keeping.load_estimator(keeping.dump_estimator(model), AdditiveClassifier(), types)
     np.testing.assert_array_equal(back.predict_proba(x), model.predict_proba(x))
