@@ -92,6 +92,11 @@ def check_range(name: str, tensor: torch.Tensor, low: float | None = None, high:
         raise PayloadError(f"tensor {name!r} holds {found[1]:g}; expected at most {high:g}")
 
 
+def least(entry: str) -> float | None:
+    """The least value of an entry of a network's: what normalisation layers count and measure is not negative."""
+    return 0 if entry.rpartition(".")[2] in ("running_var", "num_batches_tracked") else None
+
+
 @dataclass(frozen=True)
 class Schema:
     """What an answer must look like before the server reads it: these tensors and facts, and no others.

@@ -124,6 +124,8 @@ class Client:
         """The participant's half, while it waits for the server's reply."""
         self._reached: tuple[Phase, int, int] | None = None
         """The phase, round and step at which it waits."""
+        self._exchange = ""
+        """The exchange at which it waits."""
         self._model_of: int | None = None
         """The round after which the model is as it is now, if it is between rounds."""
         self._latest_round = 0
@@ -317,6 +319,8 @@ class Client:
         else:
             reply = Payload.from_bytes(body)
             reply = reply if end is None else end.receive(reply)
+            assert self._method is not None
+            self._method.check_reply(self._exchange, me, reply)
         session, self._model_of = self._session, None
         if session is None:
             raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
@@ -324,7 +328,7 @@ class Client:
         reached = session.advance_alone(reply, self._device)
         session.seconds += time.perf_counter() - began
         if isinstance(reached, Exchange):
-            self._reached = (phase, round, step)
+            self._reached, self._exchange = (phase, round, step), reached.name
             reached = reached if end is None else end.send(reached)
             return Arrival(me.name, reached, seconds=session.seconds)
         self._session = None

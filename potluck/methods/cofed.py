@@ -12,6 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from potluck.core.errors import PayloadError
 from potluck.core.labels import UNLABELLED, Label, LabelsFact, union
 from potluck.core.payload import LazyReplies, Payload
 from potluck.core.regression import Regression
@@ -112,7 +113,17 @@ class CoFED(Method):
                 known[sender] = labels
         return Payload()
 
-    @exchange(ballot_schema)
+    def result_schema(self, me: Participant) -> Schema:
+        """Some of the public samples, each once, with labels that the participant knows, or values."""
+        assert me.public is not None
+        rows = TensorSpec(("rows",), torch.int32, low=0, high=len(me.public) - 1)
+        if me.labels:
+            labels = TensorSpec(("rows",), torch.int32, low=0, high=len(me.labels) - 1)
+        else:
+            labels = TensorSpec(("rows", me.task.outputs))
+        return Rows({"rows": rows, "labels": labels}, lengths={"rows": (0, len(me.public))})
+
+    @exchange(ballot_schema, reply=result_schema)
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Algorithm 1, with credibility weights (section 4.6), then each one's part of the result (eq. 19)."""
         if isinstance(server.task, Regression):
@@ -145,6 +156,16 @@ def mean_values(server: Server, answers: Answers) -> Mapping[str, Payload]:
     rows = torch.arange(server.public_size if weights else 0, dtype=torch.int32)
     reply = Payload({"rows": rows, "labels": (total / max(weights, CLOSE))[: len(rows)].float()})
     return dict.fromkeys(voters, reply)
+
+
+class Rows(Schema):
+    """Rows that are named once, in order."""
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        rows = payload["rows"]
+        if bool((rows[1:] <= rows[:-1]).any()):
+            raise PayloadError("tensor 'rows' names a row twice, or rows out of order")
 
 
 def votes(probabilities: Tensor, margin: float) -> Tensor:

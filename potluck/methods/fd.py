@@ -28,6 +28,12 @@ def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
     return Schema({"probabilities": TensorSpec(shape, **server.task.bounds)})
 
 
+def soft_labels_schema(method: Method, me: Participant) -> Schema:
+    """The same, as a participant reads them."""
+    assert me.public is not None
+    return Schema({"probabilities": TensorSpec((len(me.public), len(me.task.columns)), **me.task.bounds)})
+
+
 class FD(LabelSharing):
     """Train on own data ∪ public data ∪ (public inputs, the server's soft labels); upload one's own soft labels.
 
@@ -84,7 +90,7 @@ class FD(LabelSharing):
             plan=plan if soft is None else plan.replace(lr=self.distill_lr),
         )
 
-    @exchange(probabilities_schema)
+    @exchange(probabilities_schema, reply=soft_labels_schema)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Eq. 3: the uniform mean of all answers."""
         return Payload({"probabilities": mean_answer(answers, "probabilities").float()})

@@ -22,7 +22,7 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server, ServerModel
-from potluck.methods.fd import FD, probabilities_schema
+from potluck.methods.fd import FD, probabilities_schema, soft_labels_schema
 from potluck.methods.server_training import ServerTraining
 
 
@@ -54,7 +54,7 @@ class MHAT(FD, ServerTraining):
     def server_models(self, server: Server) -> Declared:
         return {"auxiliary": ModelSpec(self.auxiliary, plan=self.server_plan)}
 
-    @exchange(probabilities_schema)
+    @exchange(probabilities_schema, reply=soft_labels_schema)
     def probabilities(self, server: Server, answers: Answers) -> ServerSteps:
         """Algorithm 3: train on D ∪ every (X, Ȳ_k) (eq. 6), then answer with the trained model's soft labels."""
         public = server.public

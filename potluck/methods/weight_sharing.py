@@ -21,7 +21,7 @@ from potluck.core.errors import PayloadError
 from potluck.core.model_spec import OWN
 from potluck.core.payload import MAX_BYTES, MAX_TENSORS, LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
-from potluck.core.schema import Schema, TensorSpec
+from potluck.core.schema import Schema, TensorSpec, least
 from potluck.federation.agreement import agreed
 from potluck.federation.method import Leaving, Method, Steps, exchange
 from potluck.federation.participant import Participant
@@ -375,6 +375,4 @@ def schema_of(
 
 
 def _like(name: str, kind: str | int, *shape: str | int) -> TensorSpec:
-    """An entry of a network's; what normalisation layers count and measure is not negative."""
-    low = 0 if name.rpartition(".")[2] in ("running_var", "num_batches_tracked") else None
-    return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)), low=low)
+    return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)), low=least(name))

@@ -8,12 +8,13 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
+from potluck.core.errors import PayloadError
 from potluck.core.labels import UNLABELLED
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
 from potluck.federation.server import Server
 from potluck.methods.cofed import CoFED, inverse_frequency, votes
-from tests.tables import made_data
+from tests.tables import made_data, mlp, participants
 
 SPACES = {"P1": ["a", "b"], "P2": ["a", "b"], "P3": ["b", "c"], "P4": ["a", "c"]}
 VOTES = {"P1": "aaba", "P2": "abbb", "P3": "bbcc", "P4": "acca"}
@@ -182,3 +183,28 @@ def test_a_weight_below_one_divides_the_votes_as_any_other():
 
 def test_a_lead_that_equals_the_margin_is_too_small():
     assert votes(torch.tensor([[0.75, 0.25]]), 0.5).tolist() == [UNLABELLED]
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "why"),
+    [
+        ([0, 2], [1, 2], None),
+        ([], [], None),
+        ([0, -1], [0, 0], "holds -1; expected at least 0"),
+        ([0, 30], [0, 0], "holds 30; expected at most 29"),
+        ([0, 1], [0, 3], "holds 3; expected at most 2"),
+        ([0, 1], [0, 2**28], "expected at most 2"),
+        ([0], [0, 1], "has 2 rows, 'rows' has 1"),
+        ([3, 3], [0, 0], "names a row twice"),
+        ([0] * 40, [0] * 40, "has 40 rows; expected 0 to 30"),
+    ],
+)
+def test_a_reply_names_public_rows_once_and_ones_own_labels(rows, labels, why):
+    me = potluck.Participant("a", mlp(0), made_data(20, 0), labels=range(3))
+    potluck.Federation([me, *participants([mlp(1)])], CoFED(), public=made_data(30, 1)[0], engine="serial")
+    reply = Payload({"rows": torch.tensor(rows).int(), "labels": torch.tensor(labels).int()})
+    if why is None:
+        CoFED().check_reply("votes", me, reply)
+    else:
+        with pytest.raises(PayloadError, match=why):
+            CoFED().check_reply("votes", me, reply)
