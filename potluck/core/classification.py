@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from potluck.core.errors import DataError, SettingsError
+from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.labels import (
     UNLABELLED,
     Label,
@@ -140,13 +140,25 @@ class Classification(LabelTask):
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         """Probabilities over the labels; all on one label where the estimator names only that."""
         position = {label: index for index, label in enumerate(self.labels)}
+
+        def place(label: Any) -> int:
+            known = plain_label(label, owner)
+            if known not in position:
+                raise ModelError(f"{owner}: {type(model).__name__} answers {known!r}; expected one of its labels")
+            return position[known]
+
         if hasattr(model, "predict_proba"):
-            columns = [position[plain_label(label, owner)] for label in getattr(model, "classes_", self.labels)]
+            columns = [place(label) for label in getattr(model, "classes_", self.labels)]
             found = torch.from_numpy(np.asarray(model.predict_proba(rows))).float()
+            if len(columns) > 1 and (found.ndim != 2 or found.shape[1] != len(columns)):
+                raise ModelError(
+                    f"{owner}: {type(model).__name__} puts out probabilities of shape {tuple(found.shape)}; expected "
+                    f"{len(columns)} for each sample, one for each of its classes."
+                )
             result = torch.zeros(len(found), len(self.labels))
             result[:, columns] = torch.ones(len(found), 1) if len(columns) == 1 else found  # of one, some tell two
             return result
-        said = [position[plain_label(label, owner)] for label in model.predict(rows)]
+        said = [place(label) for label in model.predict(rows)]
         return F.one_hot(torch.tensor(said), len(self.labels)).float()
 
     def said(self, answers: Tensor) -> Array:

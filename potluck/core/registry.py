@@ -77,8 +77,8 @@ USER_MODULES = UserModules()
 def import_object(path: str) -> Any:
     """What ``"package.module:name"`` names. Modules in the working directory are found too."""
     module_name, _, attribute = path.partition(":")
-    if not module_name or not attribute:
-        raise SettingsError(f"{path!r} does not name an object; expected 'package.module:name'.")
+    if not all(part.isidentifier() for name in (module_name, attribute) for part in name.split(".")):
+        raise SettingsError(f"{path[:200]!r} does not name an object; expected 'package.module:name'.")
     _check_allowed(path)
     USER_MODULES.look_in()
     try:

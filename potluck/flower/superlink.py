@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from potluck.core.errors import PotluckError
+from filelock import FileLock, Timeout
+
+from potluck.core.errors import PotluckError, SettingsError
 from potluck.flower.config import FederationFile
 from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
 from potluck.flower.progress import ProgressLog
@@ -51,11 +53,25 @@ class SuperLink:
             POTLUCK_MAX_REQUEST_BYTES=str(MAX_REQUEST_BYTES),
             POTLUCK_READY=str(self._ready),
         )
+        self._lock = FileLock(self._home / ".lock")
         self._program: Program | None = None
         self._run = ""
         self._status_at = 0.0
 
     def __enter__(self) -> SuperLink:
+        try:
+            self._lock.acquire(timeout=0)  # before anything is touched that another server may be using
+        except Timeout as error:
+            raise SettingsError(
+                f"{self._out} is being served already. Stop that server, or choose another folder."
+            ) from error
+        try:
+            return self._start()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _start(self) -> SuperLink:
         self._progress.clear()
         self._ready.unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
@@ -70,6 +86,7 @@ class SuperLink:
     def __exit__(self, *_: object) -> None:
         assert self._program is not None
         self._program.stop()
+        self._lock.release()
 
     def follow(self, report: Callable[[str], None]) -> str:
         """Reports what happens until the run has ended; returns why it failed, if it did."""

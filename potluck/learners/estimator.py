@@ -112,12 +112,16 @@ class Estimator(Learner):
 
     def answers(self, samples: Samples, owner: str = "an estimator") -> Tensor:
         """What the task makes of its predictions."""
+        what, count = f"{owner}: {type(self.model).__name__}", len(samples)
         try:
-            return self._answers(table_rows(samples.x), len(samples), owner)
+            found = self._answers(table_rows(samples.x), count, owner)
         except PotluckError:
             raise
         except Exception as error:  # whatever a stranger's code cannot do with these rows
-            raise ModelError(f"{owner}: {type(self.model).__name__} could not answer: {error}") from error
+            raise ModelError(f"{what} could not answer: {error}") from error
+        if len(found) != count:
+            raise ModelError(f"{what} answers {len(found)} of {count} samples; expected all of them.")
+        return found
 
     def _answers(self, rows: Any, count: int, owner: str) -> Tensor:
         if not self._numbered:

@@ -14,6 +14,8 @@ from potluck.core.errors import DataError
 def as_inputs(x: Any, owner: str) -> Tensor:
     """Inputs given as an array, tensor or nested list, checked: not empty, numeric."""
     if isinstance(x, Tensor):
+        if x.layout != torch.strided:
+            raise DataError(f"{owner}: inputs are a sparse tensor; expected a dense one: `x.to_dense()`.")
         tensor = x.detach().cpu()
     else:
         try:
@@ -25,7 +27,8 @@ def as_inputs(x: Any, owner: str) -> Tensor:
                 f"{owner}: inputs of type {array.dtype}; expected numbers. Encode them first, or give an estimator a "
                 f"DataFrame, whose columns it gets as they are."
             )
-        tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+        array = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
+        tensor = torch.from_numpy(array)
     if tensor.ndim == 0 or len(tensor) == 0:
         raise DataError(f"{owner}: no samples; expected at least one row of inputs.")
     return tensor

@@ -22,6 +22,10 @@ from potluck.recipes.validation import Origin, Section
 
 SectionKind = TypeVar("SectionKind", bound=Section)
 
+LONGEST, DEEPEST = 1000, 50
+"""How many characters a word of a file may have, and how deep brackets and keys may go."""
+
+_LONG = re.compile(rf"[^\s,\[\]{{}}]{{{LONGEST + 1},}}")
 _TABLE = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
 
@@ -64,9 +68,10 @@ def read_as(
     """What a file holds, of whatever kind. Modules and files that it names are looked for in its folder."""
     path = Path(path)
     text = _text(path)
+    check_size(path, text)
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
     changed = [change(content, each) for each in changes]
     for key, value in (settings or {}).items():
@@ -83,12 +88,29 @@ def read_as(
 
 
 def _text(path: Path) -> str:
-    if not path.exists():
-        raise SettingsError(f"There is no file {path}; `potluck new` writes one to start from.")
     try:
+        if not path.exists():
+            raise SettingsError(f"There is no file {path}; `potluck new` writes one to start from.")
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}.") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, SettingsError):
+            raise
+        raise SettingsError(f"{str(path)[:200]} cannot be read: {error}.") from error
+
+
+def check_size(path: Path, text: str) -> None:
+    """Raises SettingsError, with the line, for what no reader of settings needs to be able to read."""
+    depth = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{path}, line {number}"
+        if word := _LONG.search(line):
+            raise SettingsError(f"{where}: {word[0][:20]}… has {len(word[0])} characters; expected at most {LONGEST}.")
+        for letter in line:
+            depth = max(0, depth + (letter in "[{") - (letter in "]}"))
+            if depth > DEEPEST:
+                raise SettingsError(f"{where}: brackets within brackets, {depth} deep; expected at most {DEEPEST}.")
+        if line.partition("=")[0].count(".") > DEEPEST:
+            raise SettingsError(f"{where}: a key of more than {DEEPEST} names; expected fewer dots.")
 
 
 def _at(content: Any, place: Place) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from filelock import FileLock
 
-from potluck.core.errors import PotluckError
+from potluck.core.errors import PotluckError, SettingsError
 from potluck.flower import superlink
 from potluck.flower.config import FederationFile
 from potluck.flower.progress import ProgressLog
@@ -50,3 +51,13 @@ def test_a_run_that_ended_while_flower_was_asked_has_its_own_word(error, followe
 
     says(monkeypatch, "running", finish)
     assert followed.follow(print) == error
+
+
+def test_a_folder_that_is_being_served_is_left_as_it_is(followed, tmp_path):
+    home = tmp_path / "run" / "flower"
+    ProgressLog(home / "progress.log").report("round 1")
+    (home / "ready").touch()
+    with FileLock(home / ".lock"), pytest.raises(SettingsError, match="is being served already"):
+        followed.__enter__()
+    assert (home / "ready").exists()
+    assert ProgressLog(home / "progress.log").new_lines() == ["round 1"]

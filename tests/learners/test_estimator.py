@@ -305,3 +305,45 @@ def test_a_label_for_each_position_is_nothing_for_an_estimator():
     task = PerPosition((0, 1))
     with pytest.raises(ModelError, match=r"clinic: LinearSVC cannot do a task of PerPosition; bring a torch module"):
         Estimator(LinearSVC(), task).check(Samples({"x": torch.zeros(1, 2)}), task, Plan(), "clinic")
+
+
+class Odd(DecisionTreeClassifier):  # type: ignore[misc]
+    """A tree that answers otherwise than it should."""
+
+    def __init__(self, way="", random_state=None):
+        super().__init__(random_state=random_state)
+        self.way = way
+
+    def predict_proba(self, x):
+        told = super().predict_proba(x)
+        if self.way == "raises":
+            raise RuntimeError("no such patient")
+        return {"few": told[:, :1], "short": told[:-1], "nothing": None}[self.way]
+
+
+class Stranger:
+    """Answers a label that there is not."""
+
+    def fit(self, x, y):
+        pass
+
+    def predict(self, x):
+        return ["nobody"] * len(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (Odd("few"), r"p: Odd puts out probabilities of shape \(8, 1\); expected 3 for each sample"),
+        (Odd("short"), "p: Odd answers 7 of 8 samples; expected all of them"),
+        (Odd("raises"), "p: Odd could not answer: no such patient"),
+        (Odd("nothing"), "p: Odd could not answer|p: Odd puts out"),
+        (Stranger(), "p: Stranger answers 'nobody'; expected one of its labels"),
+    ],
+)
+def test_answers_that_cannot_be_are_told(model, why):
+    x, y = np.random.default_rng(0).random((8, 2)), np.array([0, 1, 2, 0, 1, 2, 0, 1])
+    found = Estimator(model, Classification((0, 1, 2)))
+    model.fit(x, y)
+    with pytest.raises(ModelError, match=why):
+        found.answers(Samples({"x": torch.from_numpy(x)}), "p")

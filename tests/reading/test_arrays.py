@@ -63,3 +63,13 @@ def test_targets_are_one_for_each_input():
 def test_weights_are_numbers_one_for_each_sample_and_not_all_0(bad):
     with pytest.raises(DataError, match=r"clinic: .*sample weights"):
         as_weights(bad, 3, "clinic")
+
+
+def test_numbers_in_another_byte_order_are_numbers():
+    big = np.arange(6.0).reshape(3, 2).astype(">f8")
+    assert as_inputs(big, "a").equal(torch.arange(6.0, dtype=torch.float64).reshape(3, 2))
+
+
+def test_a_sparse_tensor_is_told_what_to_become():
+    with pytest.raises(DataError, match=r"inputs are a sparse tensor; expected a dense one: `x.to_dense\(\)`"):
+        as_inputs(torch.eye(3).to_sparse(), "a")

@@ -243,3 +243,24 @@ def test_settings_replace_what_the_file_says(here):
     recipe = read(write(here), ["rounds=5"], {"rounds": 9, "seed": 1})
     assert (recipe.rounds, recipe.seed) == (9, 1)
     assert "command line, engine: There is no engine 'no'." in wrong(here, SMALL, engine="no")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("rounds = 1" + "0" * 5000, r"line 1: 10000000000000000000… has 5001 characters; expected at most 1000"),
+        ("\nrounds = " + "[" * 3000 + "]" * 3000, "line 2: brackets within brackets, 51 deep"),
+        ("x = " + "{a=" * 900 + "1" + "}" * 900, "line 1: brackets within brackets, 51 deep"),
+        ("a." * 3000 + "b = 1", "line 1: a.a.* characters"),
+        ("a . " * 60 + "b = 1", "line 1: a key of more than 50 names"),
+        ('method = "' + "x" * 5000 + '.npz"', "line 1: .* characters; expected at most 1000"),
+        ('method = "..x:b"', "'..x:b' does not name an object"),
+    ],
+    ids=["digits", "brackets", "tables", "dots", "spaced dots", "path", "relative"],
+)
+def test_what_nobody_writes_is_told_with_its_line(text, why, here):
+    (here / "run.toml").write_text(text)
+    with pytest.raises(SettingsError, match=why):
+        read(here / "run.toml")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read(here / ("x" * 5000))
