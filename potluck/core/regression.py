@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ class Regression(Task):
         scale: "standard" (the default), by which the targets that a participant brings get mean 0 and deviation 1;
             "none"; or a published scale ``(mean, deviation)``, of lists where there are several outputs. Where weights
             are averaged, a network's output means the same everywhere only with a published scale, or with none.
+        found: the scale that "standard" was found to be in a participant's targets; nobody is told. By default ().
         metrics: as in ``Task``; by default R², the mean absolute error, and the root of the mean squared error.
     """
 
@@ -40,6 +41,7 @@ class Regression(Task):
 
     outputs: int = 0
     scale: Any = "standard"
+    found: Any = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,20 +67,21 @@ class Regression(Task):
             found._check(values, owner)
             deviation = values.std(axis=0)
             scale = tuple(values.mean(axis=0).tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist())
-            found = replace(found, scale=scale)
+            found = replace(found, found=scale)
         return found
 
     def common(self, others: Iterable[Task]) -> Task:
         """The scale of all, where they have one; otherwise one that is yet to be found."""
         scales = {other.scale for other in others if isinstance(other, Regression)}
-        return self if scales <= {self.scale} else replace(self, scale="standard")
+        return replace(self, scale=self.scale if scales <= {self.scale} else "standard", found=())
 
     @property
     def encoded(self) -> Task:
-        return replace(self, scale="none", metrics=())
+        return replace(self, scale="none", found=(), metrics=())
 
     def told(self) -> dict[str, Any]:
-        return {"outputs": self.outputs}
+        scale = self.scale if isinstance(self.scale, str) else [list(part) for part in self.scale]
+        return {"outputs": self.outputs, "scale": scale}
 
     def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
         values = _table(raw, owner)
@@ -92,9 +95,10 @@ class Regression(Task):
             raise DataError(f"{owner}: targets hold NaN or infinity. Clean or drop those samples first.")
 
     def _of_scale(self, like: Tensor) -> tuple[Tensor, Tensor] | None:
-        if isinstance(self.scale, str):
+        scale = self.found or self.scale
+        if isinstance(scale, str):
             return None
-        mean, deviation = (torch.tensor(part, dtype=like.dtype, device=like.device) for part in self.scale)
+        mean, deviation = (torch.tensor(part, dtype=like.dtype, device=like.device) for part in scale)
         return mean, deviation
 
     def _scaled(self, values: Tensor) -> Tensor:

@@ -39,7 +39,8 @@ ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Metric = Annotated[float, Field(ge=-1e12, le=1e12)]
-TaskFact = str | int | float | bool | None | LabelsFact | Annotated[list[Label], Field(max_length=0)]
+ScaleFact = Annotated[list[Annotated[list[float], Field(max_length=2**17)]], Field(min_length=2, max_length=2)]
+TaskFact = str | int | float | bool | None | LabelsFact | Annotated[list[Label], Field(max_length=0)] | ScaleFact
 FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
 FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
 Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None

@@ -90,8 +90,8 @@ def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
     if not isinstance(task, Regression) or task.scale != "standard":
         return task
     if "scale" not in server.state:
-        server.state["scale"] = [list(part) for part in task.fitted(torch.cat(list(told)).numpy(), server.name).scale]
-    return replace(task, scale=server.state["scale"])
+        server.state["scale"] = [list(part) for part in task.fitted(torch.cat(list(told)).numpy(), server.name).found]
+    return replace(task, found=tuple(map(tuple, server.state["scale"])))
 
 
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:

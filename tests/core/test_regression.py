@@ -76,8 +76,10 @@ def test_an_estimators_values_are_taken_as_they_are():
 def test_the_server_knows_a_scale_that_all_have():
     known = Regression(scale=(1.0, 2.0))
     assert known.common([known]).scale == ((1.0,), (2.0,))
+    own = Regression().fitted(RAW, "p")
+    assert own.common([own]) == Regression(1)
     assert known.common([Regression(scale=(1.0, 3.0))]).scale == "standard"
-    assert known.told() == {"outputs": 1}, "a scale may tell of a participant's targets"
+    assert own.told() == {"outputs": 1, "scale": "standard"}, "a scale may tell of a participant's targets"
 
 
 @pytest.mark.parametrize(

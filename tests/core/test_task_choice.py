@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -56,6 +59,7 @@ def test_what_is_no_task_is_an_error(given, more, error, message):
         Classification(("a", "b")),
         MultiLabel((0, 1)),
         Regression(2),
+        Regression(2, (0.0, 3.0)),
         PerPosition((0, 1), ignore=9, axis="first"),
         NextToken(5, padding=0),
     ],
@@ -63,6 +67,8 @@ def test_what_is_no_task_is_an_error(given, more, error, message):
 def test_a_task_that_is_told_is_of_the_same_kind(task):
     found = task_told(task.KIND, task.told(), [*task.nothing, "somebody's own"])
     assert found.kind == task.kind
+    assert json.loads(json.dumps(task.told())) == task.told()
+    assert replace(found, metrics=()) == replace(task, metrics=())
     assert list(found.nothing) == [*task.nothing, "somebody's own"]
     assert found.loss(torch.zeros(*found.shapes(found_y(task))[0]), found_y(task)) >= 0
 

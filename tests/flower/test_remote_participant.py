@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from potluck.core.errors import SettingsError
 from potluck.flower.protocol import Accepted, InputFacts
 from potluck.flower.remote_participant import RemoteParticipant
 
+SETTINGS: list[dict[str, Any]] = [{"labels": ["cat", "dog"]}, {"labels": [0, 1, 2]}]
 ANN = Accepted(
     name="ann",
     task="classification",
-    settings={"labels": ["cat", "dog"]},
+    settings=SETTINGS[0],
     metrics=["accuracy"],
     inputs={"x": InputFacts(shape=[1, 4, 4], numbers="bytes")},
     has_public=False,
@@ -19,7 +22,7 @@ ANN = Accepted(
 BOB = Accepted(
     name="bob",
     task="classification",
-    settings={"labels": [0, 1, 2]},
+    settings=SETTINGS[1],
     metrics=["accuracy"],
     inputs={"x": InputFacts(shape=[7], numbers="floats")},
     has_public=False,

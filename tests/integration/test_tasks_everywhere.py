@@ -65,6 +65,13 @@ CASES: dict[str, Any] = {
     "values, averaged": (FedAvg(), potluck.Regression(scale=(50.0, 11.0)), net, values, None),
     "values, distilled": (FD(), "regression", net, values, values(30, 90)[0]),
     "values, merged": (MHAT(auxiliary="mlp"), "regression", net, values, values(30, 90)[0]),
+    "values, merged by one scale": (
+        MHAT(auxiliary="mlp"),
+        potluck.Regression(scale=(50.0, 11.0)),
+        net,
+        values,
+        values(30, 90)[0],
+    ),
     "values, voted for": (CoFED(update_batch_size=8), "regression", net, values, values(30, 90)[0]),
     "several labels": (FedAvg(), "multilabel", net, several, None),
     "token ids with masks": (FedAvg(), TAGS, lambda classes: Reader(classes), tokens, None),
@@ -113,7 +120,10 @@ def test_on_disk_they_are_the_same() -> None:
     same(play("values, averaged", storage="disk", max_concurrent=1), play("values, averaged"), 0)
 
 
-@pytest.mark.parametrize("case", ["values, averaged", "values, distilled", "values, merged", "token ids with masks"])
+OVER = [case for case in CASES if case not in ("values, voted for", "several labels", "texts")]
+
+
+@pytest.mark.parametrize("case", OVER)
 def test_over_the_protocol_they_are_the_same(case: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "POLL_INTERVAL", 0.001)
     monkeypatch.setattr(gateway, "NODE_INTERVAL", 0.0)
