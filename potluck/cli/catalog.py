@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -18,17 +17,27 @@ from rich.text import Text
 from potluck.cli.console import messages, waiting
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from potluck.federation.method import Method
 
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects instead of a table.")]
 Entry = dict[str, Any]
 
 
-def methods(as_json: Json = False) -> None:
-    """List the methods: what each one is, what it needs, its settings."""
+def methods(
+    as_json: Json = False,
+    fits: Annotated[
+        Path | None, typer.Option("--fits", metavar="FILE", help="Only those that fit the federation in a run file.")
+    ] = None,
+) -> None:
+    """List the methods: what each one is, what it needs, what it sends, its settings."""
+    from potluck.cli.check import dry_runs
     from potluck.methods import METHODS
+    from potluck.recipes import read
 
-    show_entries([_method(name, METHODS[name]) for name in METHODS], "needs", as_json)
+    names = list(METHODS) if fits is None else sorted(dry_runs(read(fits)).fits, key=str.lower)
+    show_entries([_method(METHODS[name]) for name in names], "needs", as_json)
 
 
 def models(as_json: Json = False) -> None:
@@ -77,46 +86,61 @@ def codecs(as_json: Json = False) -> None:
 
 
 def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
-    """Prints entries as JSON for programs; for people as a table, with one column more between name and the rest."""
+    """Prints entries as JSON for programs; for people as a table, with one column more between name and the rest.
+
+    A column that an entry also has in words is shown so.
+    """
     if as_json:
         typer.echo(json.dumps(entries, indent=1))
         return
     table = Table(box=SIMPLE_HEAD)
+    numbers = column == "parameters"
     table.add_column("name", no_wrap=True, style="bold")
-    table.add_column(column, no_wrap=True, justify="right" if column == "parameters" else "left")
+    table.add_column(column, no_wrap=numbers, max_width=24, justify="right" if numbers else "left")
     table.add_column("what it is, and its settings")
     for entry in entries:
         about = Text(entry["about"].replace("``", "`"))
         settings = [f"{name} = {_toml(default)}" for name, default in entry["settings"].items()]
         settings = [*(f"{name} (required)" for name in entry["required"]), *settings]
         about.append(f"\n{', '.join(settings)}" if settings else "", style="cyan")
-        table.add_row(entry["name"], _words(entry.get(column)), about)
+        for exchange, sent in entry.get("sends", {}).items():
+            about.append(f"\n{exchange}: {sent}", style="dim")
+        table.add_row(entry["name"], _words(entry.get(f"{column} in words", entry.get(column))), about)
     Console(highlight=False).print(table)
 
 
-def _method(name: str, method: type[Method]) -> Entry:
-    needs = {key: value for key, value in dataclasses.asdict(method.needs).items() if value not in (False, "nothing")}
-    return {"name": name, "about": _about(inspect.getmodule(method)), "needs": needs} | _fields(method)
+def _method(method: type[Method]) -> Entry:
+    from potluck.federation.method_facts import facts_of, in_words
+
+    facts = facts_of(method)
+    return {
+        "name": facts.name,
+        "about": facts.sentence,
+        "needs": facts.needs_table,
+        "needs in words": list(in_words(facts.needs)),
+        "sends": facts.sends,
+        "leaves": list(facts.leaves),
+    } | _fields(method)
 
 
 def _fields(kind: type[BaseModel]) -> Entry:
     """The settings of a class of settings, with defaults, and what must be set."""
-    fields = kind.model_fields.items()
+    from potluck.federation.method_facts import plain, settings_of
+
+    settings = settings_of(kind)
     return {
-        "settings": {
-            key: _plain(field.get_default(call_default_factory=True, validated_data={}))
-            for key, field in fields
-            if not field.is_required()
-        },
-        "required": [key for key, field in fields if field.is_required()],
+        "settings": {name: plain(one.default) for name, one in settings.items() if not one.required},
+        "required": [name for name, one in settings.items() if one.required],
     }
 
 
 def _settings(function: Callable[..., Any], supplied: tuple[str, ...]) -> Entry:
-    """What can be set, with defaults, and what must be."""
+    """What can be set, with defaults, and what must be given."""
+    from potluck.federation.method_facts import plain
+
     free = [p for p in inspect.signature(function).parameters.values() if p.name not in supplied]
     return {
-        "settings": {p.name: _plain(p.default) for p in free if p.default is not p.empty},
+        "settings": {p.name: plain(p.default) for p in free if p.default is not p.empty},
         "required": [p.name for p in free if p.default is p.empty],
     }
 
@@ -124,15 +148,6 @@ def _settings(function: Callable[..., Any], supplied: tuple[str, ...]) -> Entry:
 def _about(thing: Any) -> str:
     function = getattr(thing, "func", thing)  # a builder with some settings filled in
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-
-
-def _plain(value: Any) -> Any:
-    """A default as JSON can hold it."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_unset=True, fallback=str)
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | dict | type(None)) else str(value)
 
 
 def _toml(value: Any) -> str:
@@ -144,6 +159,6 @@ def _toml(value: Any) -> str:
 
 def _words(value: Any) -> str:
     """A column for people: a number with its thousands, or one need under the other."""
-    if isinstance(value, dict):
-        return "\n".join(key.replace("_", " ") + ("" if item is True else f": {item}") for key, item in value.items())
+    if isinstance(value, list):
+        return "\n".join(value)
     return f"{value:,}" if isinstance(value, int) else value or ""

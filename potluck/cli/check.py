@@ -33,6 +33,11 @@ class Traffic:
     joining_up: int
     joining_down: int
 
+    @property
+    def each_round(self) -> int:
+        """What methods are ranked by."""
+        return self.up + self.down
+
     def readable(self) -> list[str]:
         """Numbers for people."""
         from potluck.core.history import readable_bytes
@@ -52,31 +57,52 @@ Exchanges = dict[tuple[str, str], Sent]
 """What is sent in each exchange, by its name, and whether it is of joining or of a round."""
 
 
+@dataclass
+class DryRuns:
+    """What dry runs found.
+
+    Args:
+        fits: what would travel, by method.
+        misfits: why a method does not fit, one by one.
+        exchanges: what is sent in each exchange of the file's own method.
+    """
+
+    fits: dict[str, Traffic] = field(default_factory=dict)
+    misfits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exchanges: Exchanges = field(default_factory=dict)
+
+
 def check(file: File, change: Change = None) -> None:
     """Say which methods fit the federation in FILE, why the others do not, and how much would travel.
 
     FILE is a run file; `potluck new` writes one to start from. Every method
-    does a dry run: all of it happens but the training. The exit code is 1 if
-    the file's own method does not fit.
+    does a dry run: all of it happens but the training. Those that fit are
+    ranked by what travels in a round, up and down. The exit code is 1 if the
+    file's own method does not fit.
     """
     from potluck.recipes import read
 
-    recipe, console = read(file, change or []), messages()
+    recipe = read(file, change or [])
+    outcome = dry_runs(recipe)
+    show_fits(recipe, outcome)
+    if recipe.method.name in outcome.misfits:
+        raise typer.Exit(1)
+
+
+def dry_runs(recipe: Recipe) -> DryRuns:
+    """Tries all methods in the federation of a run file: its own with the file's settings, the others as they are."""
+    console, outcome = messages(), DryRuns()
     with waiting("dividing the data, building the models", console):
         builder = recipe.builder()
-    fits: dict[str, Traffic] = {}
-    exchanges: Exchanges = {}
-    misfits: dict[str, tuple[str, ...]] = {}
     with warnings_on(console), progress(console) as bar:
         for name, kind in bar.track(_methods(recipe).items(), description="dry runs"):
             own = name == recipe.method.name
             try:
-                fits[name] = rehearse(builder, recipe.build_method() if own else kind(), exchanges if own else None)
+                method = recipe.build_method() if own else kind()
+                outcome.fits[name] = rehearse(builder, method, outcome.exchanges if own else None)
             except PotluckError as error:
-                misfits[name] = reasons(error)
-    show_fits(recipe, fits, misfits, exchanges)
-    if recipe.method.name in misfits:
-        raise typer.Exit(1)
+                outcome.misfits[name] = reasons(error)
+    return outcome
 
 
 def rehearse(builder: FederationBuilder, method: Method, exchanges: Exchanges | None = None) -> Traffic:
@@ -111,11 +137,10 @@ def reasons(error: PotluckError) -> tuple[str, ...]:
     return tuple(line.removeprefix("- ") for line in others) or (first,)
 
 
-def show_fits(
-    recipe: Recipe, fits: dict[str, Traffic], misfits: dict[str, tuple[str, ...]], exchanges: Exchanges
-) -> None:
-    """What would travel with the methods that fit, and under it the reasons of the others."""
+def show_fits(recipe: Recipe, outcome: DryRuns) -> None:
+    """What would travel with the methods that fit, least first, and under it each reason with all whom it concerns."""
     console = Console(highlight=False)
+    fits, misfits, exchanges = outcome.fits, outcome.misfits, outcome.exchanges
     own, count = recipe.method.name, sum(party.count for party in recipe.participants)
 
     def starred(name: str) -> str:
@@ -125,21 +150,26 @@ def show_fits(
         shown = Table("method", box=SIMPLE_HEAD)
         for heading in ("each round: up", "down", "joining: up", "down"):
             shown.add_column(heading, justify="right")
-        for name, traffic in fits.items():
+        for name, traffic in sorted(fits.items(), key=lambda fit: (fit[1].each_round, fit[0].lower())):
             shown.add_row(starred(name), *traffic.readable())
-        console.print(f"[bold]What fits,[/] and what would travel between {count} participants and the server:")
+        console.print(
+            f"[bold]What fits,[/] and what would travel between {count} participants and the server, least first:"
+        )
         console.print(shown)
         if own in fits and exchanges:
             _show_exchanges(console, own, exchanges, coded=not recipe.channel.is_empty)
         console.print("Counted in a dry run with untrained models; what depends on what is learned will differ.\n")
     if misfits:
         console.print("[bold]What does not fit,[/] and why:\n")
-    for why in dict.fromkeys(misfits.values()):
-        console.print(", ".join(starred(name) for name, others in misfits.items() if others == why), style="bold")
+    concerned: dict[str, list[str]] = {}
+    for name, why in misfits.items():
         for reason in why:
-            bullet = Table.grid(padding=(0, 1))
-            bullet.add_row(" -", Text(reason))
-            console.print(bullet)
+            concerned.setdefault(reason, []).append(starred(name))
+    for reason, names in sorted(concerned.items(), key=lambda found: -len(found[1])):
+        console.print(", ".join(names), style="bold")
+        bullet = Table.grid(padding=(0, 1))
+        bullet.add_row(" -", Text(reason))
+        console.print(bullet)
         console.print()
     console.print("* the method of the run file")
 

@@ -205,14 +205,14 @@ class Needs:
             looks.append(lambda p: p.last_layers(self.own_layers))
         if self.head:
             looks.append(lambda p: p.body)
-        reasons = []
+        found: dict[str, list[str]] = {}
         for look in looks:
             for p in participants:
                 try:
                     look(p)
                 except ModelError as error:
-                    reasons.append(f"{p.name}: {str(error).removeprefix(f'{p.name}: ')}")
-        return reasons
+                    found.setdefault(str(error).removeprefix(f"{p.name}: "), []).append(p.name)
+        return [f"{_some(names)}: {reason}" for reason, names in found.items()]
 
 
 def _unlike(owners: Sequence[tuple[str, InputKinds]], other: str, theirs: InputKinds) -> list[str]:

@@ -12,6 +12,7 @@ from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.methods import METHODS
 from potluck.models import MODELS
 from tests.cli.commands import potluck
+from tests.recipes.files import write
 
 ALL = {"methods": METHODS, "models": MODELS, "data": [*SOURCES, *PARTITIONS, *SHIFTS], "codecs": CODECS}
 
@@ -42,10 +43,31 @@ def test_a_table_names_everything(command):
 
 def test_methods_tell_needs_and_settings():
     found = entries("methods")
-    needs = {"public": "inputs", "shared_labels": True, "tasks": ["classification", "regression"]}
-    assert found["CoFED"]["needs"] == needs
-    assert found["CoFED"]["settings"]["alpha"] == 0.3
-    assert found["Local"]["settings"] == {}
+    cofed = found["CoFED"]
+    assert cofed["needs"] == {
+        "public": "inputs",
+        "shared_labels": True,
+        "tasks": ["classification", "regression"],
+        "own_targets": False,
+    }
+    assert cofed["needs in words"] == ["labels in common", "public data", "classification or regression"]
+    assert cofed["settings"]["alpha"] == 0.3
+    assert list(cofed["sends"]) == ["labels", "votes"]
+    assert cofed["leaves"] == ["statistics", "predictions"]
+    assert found["Local"]["needs"] == found["Local"]["settings"] == found["Local"]["sends"] == {}
+
+
+def test_what_a_method_has_fixed_is_no_setting():
+    assert "aggregation" in entries("methods")["FedAvg"]["settings"]
+    assert "aggregation" not in entries("methods")["HeteroFL"]["settings"]
+
+
+def test_those_that_fit_a_file(here):
+    found = json.loads(potluck("methods", "--json", "--fits", write(here)).stdout)
+    names = [entry["name"] for entry in found]
+    assert {"CoFED", "FedDistill", "Local"} <= set(names)
+    assert "FedAvg" not in names, "a tree takes part"
+    assert names == sorted(names, key=str.lower)
 
 
 def test_a_method_is_made_by_the_settings_it_tells():

@@ -30,6 +30,19 @@ def test_every_method_fits_or_is_told_why_not(here):
     assert max(len(line) for line in said.splitlines()) <= 80
 
 
+def test_least_comes_first(here):
+    names = list(traffic(potluck("check", write(here)).stdout))
+    assert names[0] == "Local"
+    assert names.index("FedDistill") < names.index("FD")
+
+
+def test_a_reason_is_told_once_for_all_whom_it_concerns(here):
+    said = " ".join(potluck("check", write(here, NETS)).stdout.split())
+    assert said.count("has no convolution") == 1
+    assert "net1, net2, net3: Sequential has no convolution" in said
+    assert said.count("it needs public data") == 1
+
+
 def test_what_would_travel_is_what_travels(here):
     said = potluck("check", write(here, NETS)).stdout
     history = read(here / "small.toml").federation().run(2)
