@@ -26,7 +26,7 @@ KNOWS: dict[str, set[str]] = {
     "methods": {"federation", "learners.structure", "models.lora", "core"},
     "report": {"core"},
     "preparation": {"methods", "report.tables", *BELOW_METHODS},
-    "recipes": {"methods", *BELOW_METHODS},
+    "recipes": {"preparation", "methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
     "flower": APPLICATION,
     "demo": APPLICATION,

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import audit_log, bench, catalog, check, compare, demo, join, keys, new, run, serve
+from potluck.cli import audit_log, bench, catalog, check, compare, demo, describe, join, keys, new, run, serve
 from potluck.cli.console import harmless, messages
 from potluck.core.errors import PotluckError
 
@@ -53,6 +53,7 @@ def _main(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("describe")(describe.describe)
 app.command("compare")(compare.compare)
 app.command("new")(new.new)
 app.command("serve")(serve.serve)

@@ -75,10 +75,12 @@ class DataHolder(ABC):
     def _take_up(self, seed: int, public: SharedData | None, *, fit: bool = True) -> None:
         """Divides its data anew for a federation of this seed, and preprocesses them."""
         self.held |= self.as_brought(seed)
-        self._public = public
+        self._public, self.inputs.network = public, False
         self._seen: dict[tuple[int, bool], tuple[SharedData, Samples | None]] = {}
         if fit:
-            self.inputs.begin(self.thing("data"), self.task, seed)
+            training = self.thing("data")
+            first = training if self.window is None else training.take(self.window.rows(0, len(training)))
+            self.inputs.begin(first, self.task, seed)
             self._convert(lambda samples, what: self.inputs.preprocessed(samples))
             data = self.thing("data")
             self.held["data"] = with_class_weights(data, self.task, self.plan.class_weight, self.name)

@@ -258,6 +258,8 @@ class Method(Settings):
         reports: further models of each participant, beside its own way of answering, whose answers are evaluated on its
             test data, e.g. ("global",) where a personal and a global model are compared; by default none.
         server_reports: models of the server's that are evaluated on the federation's test data; by default none.
+        uses_models: whether participants' models are used; by default True. A study of data needs none, and gets the
+            data as they were brought.
         late_joining: whether participants may still join after others have, since the server's half of joining adds to
             what it knows; by default False.
     """
@@ -269,6 +271,7 @@ class Method(Settings):
     notes: ClassVar[Mapping[str, type]] = {}
     reports: ClassVar[tuple[str, ...]] = ()
     server_reports: ClassVar[tuple[str, ...]] = ()
+    uses_models: ClassVar[bool] = True
     late_joining: ClassVar[bool] = False
 
     def requires(self) -> Needs:

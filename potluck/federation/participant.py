@@ -22,6 +22,7 @@ from potluck.core.plan import Plan, as_plan
 from potluck.core.randomness import derive, generator, seeded
 from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
+from potluck.core.tasks import Task
 from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, built, together
@@ -51,6 +52,10 @@ class Equipment(Protocol):
     @property
     def predict(self) -> Answering:
         """How the participant answers inputs."""
+
+    @property
+    def uses_models(self) -> bool:
+        """Whether participants need their models."""
 
     @property
     def prepares(self) -> bool:
@@ -320,8 +325,9 @@ class Participant(DataHolder):
         self.seed, self.round, self.held["state"] = seed, 0, {}
         self.held["codecs"] = None
         self.answering = own_model if method is None else method.predict
-        self._take_up(seed, public)
-        self.held["learner"] = self._bring(self._prepared(method))
+        idle = method is not None and not method.uses_models
+        self._take_up(seed, public, fit=not idle)
+        self.held["learner"] = self._bring(placeholder(self.task) if idle else self._prepared(method))
         learner = self.learner
         learner.check(self.data, self.task, self.plan, self.name)
         if method is not None:
@@ -478,6 +484,13 @@ class Participant(DataHolder):
 
     def _build(self) -> Any:
         return build(self._brought_model, shapes(self.data.kinds), self.task.outputs)
+
+
+def placeholder(task: Task) -> Any:
+    """What stands in the place of a model where none is needed."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    return DummyClassifier() if task.labels else DummyRegressor()
 
 
 _TOGETHER = "together"

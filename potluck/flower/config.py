@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from potluck import models
+from potluck.core.disclosure import Disclosure
 from potluck.core.errors import SettingsError
 from potluck.core.labels import Label
 from potluck.core.payload import MAX_BYTES
@@ -26,7 +27,14 @@ from potluck.flower.policy import Policy
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.recipe import PlanSettings, Whole
-from potluck.recipes.references import DataNamed, FunctionNamed, MethodNamed, ModelNamed, SourceNamed, TaskNamed
+from potluck.recipes.references import (
+    DataNamed,
+    MethodNamed,
+    ModelNamed,
+    PreprocessNamed,
+    SourceNamed,
+    TaskNamed,
+)
 from potluck.recipes.run_file import read_as
 from potluck.recipes.validation import Origin, Section, refuse
 
@@ -255,7 +263,9 @@ class ParticipantFile(Section):
         model: its model, with settings.
         data: a file (.csv, .parquet, .npz, a folder of images) or a function that returns (x, y), with settings.
         test: the same for test data; by default none.
-        preprocess: a function that returns a scikit-learn transformer, with settings; by default none.
+        preprocess: a common preprocessor's file (.json), or a function that returns a scikit-learn transformer, with
+            settings; by default none.
+        disclosure: which statistics of its columns may leave in a study of tables; by default ``Disclosure()``.
         plan: how it trains; by default ``Plan()``.
         task: what is learned, such as "regression", with settings; by default classification.
         labels: its label space; by default the labels in its data.
@@ -284,7 +294,8 @@ class ParticipantFile(Section):
     model: ModelNamed = Field(description="one of `potluck models`, or 'package.module:callable'")
     data: DataNamed = Field(description="a file, or a function that returns (x, y), as 'package.module:function'")
     test: DataNamed | None = None
-    preprocess: FunctionNamed | None = None
+    preprocess: PreprocessNamed | None = None
+    disclosure: Disclosure = Field(default_factory=Disclosure)
     plan: PlanSettings = Field(default_factory=dict)
     task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)
@@ -317,6 +328,7 @@ class ParticipantFile(Section):
             metrics=self.metrics,
             validation=self.validation,
             preprocess=own["preprocess"],
+            disclosure=self.disclosure,
             head=self.head,
         )
 

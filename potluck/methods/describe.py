@@ -14,8 +14,9 @@ from torch import Tensor
 from potluck.core.disclosure import Disclosure
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
+from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Method, Needs, Steps, exchange
+from potluck.federation.method import Answer, Leaving, Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.column_statistics import (
@@ -56,6 +57,12 @@ class Describe(Method):
     """
 
     needs = Needs(tasks="any", own_targets=False)
+    uses_models: ClassVar[bool] = False
+    leaves: ClassVar[Mapping[str, tuple[Leaving, ...]]] = {
+        "columns": ("statistics",),
+        "moments": ("statistics",),
+        "histograms": ("statistics",),
+    }
     sends: ClassVar[Mapping[str, str]] = {
         "columns": "the names and kinds of its columns, and as far as it discloses them the categories that occur and "
         "how often, and how often each label occurs; once",
@@ -94,6 +101,11 @@ class Describe(Method):
 
     def round(self, me: Participant) -> Steps:
         """Nothing: all is told when participants join."""
+        yield from ()
+        return None
+
+    def predict(self, me: Participant, inputs: Samples) -> Answer:
+        """Nothing is learned that could answer."""
         yield from ()
         return None
 

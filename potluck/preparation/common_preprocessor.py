@@ -104,3 +104,12 @@ class CommonPreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return cls(**content).fit(None)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no common preprocessor: {error}.") from error
+
+
+READ_PREPROCESSOR = f"{__name__}:read_preprocessor"
+"""How a file names what reads one."""
+
+
+def read_preprocessor(path: str | os.PathLike[str]) -> CommonPreprocessor:
+    """Reads what ``CommonPreprocessor.save`` wrote."""
+    return CommonPreprocessor.load(path)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from potluck.core.errors import DataError
 from potluck.report.tables import Table
 
@@ -69,6 +71,17 @@ class Description:
                 values = ", ".join(f"{value} {count}" for value, count in about["categories"].items())
                 rows.append([name, "categories", held, values or "–", "", "", "", ""])
         return rows
+
+    def text(self) -> str:
+        """The table, and how often each label occurs."""
+        console = Console(
+            width=160, force_terminal=False, color_system=None, markup=False, emoji=False, highlight=False
+        )
+        with console.capture() as capture:
+            console.print(self.table().to_rich())
+        lines = [line.rstrip() for line in capture.get().splitlines()]
+        classes = ", ".join(f"{label} {count}" for label, count in self.classes.items())
+        return "\n".join([*lines, *([f"labels: {classes}"] if classes else [])])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as JSON."""

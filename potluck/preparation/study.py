@@ -14,8 +14,7 @@ from potluck.preparation.description import Description
 def describe(participants: Iterable[Participant], **settings: Any) -> Description:
     """What participants' tables have in common, by what each may tell (``Participant(disclosure=…)``).
 
-    Their models are not used; where none fits the tables before they are prepared, bring
-    ``sklearn.dummy.DummyClassifier()``.
+    Their models are not used, and what is preprocessed later is described as it was brought.
 
     Args:
         participants: whose tables are described.

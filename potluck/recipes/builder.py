@@ -113,6 +113,7 @@ class FederationBuilder:
                         validation=party.validation,
                         weight=party.weight,
                         preprocess=prepared,
+                        disclosure=party.disclosure,
                         preload=party.preload,
                         head=party.head,
                         window=party.window,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, field_validator, model_validator
 
+from potluck.core.disclosure import Disclosure
 from potluck.core.errors import PotluckError
 from potluck.core.labels import Label
 from potluck.core.plan import Plan
@@ -24,11 +25,11 @@ from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.references import (
     DataNamed,
-    FunctionNamed,
     MethodNamed,
     ModelNamed,
     Named,
     PartitionNamed,
+    PreprocessNamed,
     ShiftNamed,
     SourceNamed,
     TaskNamed,
@@ -110,7 +111,8 @@ class ParticipantSection(Section):
     tune: PlanChoices = Field(default_factory=dict)
     data: DataNamed | None = None
     test: DataNamed | None = None
-    preprocess: FunctionNamed | None = None
+    preprocess: PreprocessNamed | None = None
+    disclosure: Disclosure = Field(default_factory=Disclosure)
     preload: bool | Literal["auto"] = "auto"
     task: TaskNamed | None = None
     labels: list[Label] | None = Field(None, min_length=1)

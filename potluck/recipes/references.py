@@ -28,6 +28,7 @@ from potluck.data.loaders import file_kind
 from potluck.federation.method import Method
 from potluck.methods import METHODS
 from potluck.models import MODELS
+from potluck.preparation.common_preprocessor import READ_PREPROCESSOR, read_preprocessor
 from potluck.reading import files
 from potluck.reading.files import reader_of
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
@@ -166,6 +167,22 @@ PartitionNamed = Annotated[Named, AfterValidator(partial(_fits, PARTITIONS.__get
 ShiftNamed = Annotated[Named, AfterValidator(partial(_fits, SHIFTS.__getitem__, SUPPLIED["shift"]))]
 TaskNamed = Annotated[Named, AfterValidator(_task_fits)]
 DataNamed = Annotated[Named, AfterValidator(_data_fits)]
+
+
+def _preprocess_fits(named: Named, info: ValidationInfo) -> Named:
+    """A common preprocessor's file, from the folder of the run file, or a function."""
+    if not named.name.endswith(".json"):
+        return _fits(import_object, (), named)
+    origin: Origin = info.context or Origin()
+    path = origin.folder / Path(named.name).expanduser()
+    try:
+        read_preprocessor(path)
+    except PotluckError as error:
+        refuse([(("name",), str(error))])
+    return Named.model_validate({"name": READ_PREPROCESSOR, "path": str(path)})
+
+
+PreprocessNamed = Annotated[Named, AfterValidator(_preprocess_fits)]
 FunctionNamed = Annotated[Named, AfterValidator(partial(_fits, import_object, ()))]
 
 

@@ -174,7 +174,7 @@ ROWS = {
         chance=0.4,
     ),
     "Ditto": Row(Ditto(), alike, federation={"participation": 0.75}),
-    "Describe": Row(Describe(bins=4), mixed, chance=0.0, trains=False),
+    "Describe": Row(Describe(bins=4), mixed, trains=False),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
     "FCCL": Row(FCCL(pretrain_epochs=1, public_batch_size=16), mixed, PUBLIC[0]),
     "FD": Row(FD(), mixed, PUBLIC[0]),
@@ -263,7 +263,8 @@ def equals_serial(name: str, found: potluck.Federation, tolerance: float) -> Non
     """All that is measured, and all that participants answer, is the reference's."""
     expected = serial(name)
     agree(found.history.rows(), expected.history.rows(), tolerance)
-    weights_agree(found.participants.values(), expected.participants.values(), tolerance)
+    if ROWS[name].trains:
+        weights_agree(found.participants.values(), expected.participants.values(), tolerance)
 
 
 def test_every_method_has_a_row() -> None:
@@ -301,10 +302,11 @@ def test_over_the_protocol_it_is_the_same(name: str, tmp_path: Any, monkeypatch:
         {**one, "bytes_down": one["bytes_down"] + public * (one["round"] == 1)} for one in serial(name).history.rows()
     ]
     agree(over.history.rows(), expected, 1e-9)
-    weights_agree(people, serial(name).participants.values(), 1e-9)
+    if row.trains:
+        weights_agree(people, serial(name).participants.values(), 1e-9)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.trains])
 def test_it_learns(name: str) -> None:
     accuracy = serial(name).history.final.accuracy
     assert accuracy is not None

@@ -6,7 +6,6 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from sklearn.dummy import DummyClassifier
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
@@ -39,7 +38,7 @@ def site(number):
 
 def described(**settings):
     return potluck.describe(
-        [potluck.Participant(name, DummyClassifier(), site(i), disclosure=TELL_ALL) for i, name in enumerate(SITES)],
+        [potluck.Participant(name, net, site(i), disclosure=TELL_ALL) for i, name in enumerate(SITES)],
         **settings,
     )
 
