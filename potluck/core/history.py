@@ -17,7 +17,7 @@ import numpy as np
 
 from potluck.core.columns import Columns
 from potluck.core.errors import DataError, PotluckError, how_to_install, nearest
-from potluck.core.metrics import LOWER_IS_BETTER
+from potluck.core.metrics import less_is_better
 
 if TYPE_CHECKING:
     import pandas
@@ -190,7 +190,7 @@ class History:
     @property
     def best(self) -> Standing:
         """The round of the best mean of the headline: marked as such, since it is chosen on test data."""
-        name, sign = self.headline, -1 if self.headline in LOWER_IS_BETTER else 1
+        name, sign = self.headline, -1 if less_is_better(self.headline) else 1
         means = ((_mean(found), number) for number, found in self.values(name))
         top = max(means, key=lambda pair: -math.inf if pair[0] is None else sign * pair[0], default=(0, self.rounds))[1]
         chosen = self.at(top)
@@ -203,7 +203,7 @@ class History:
         models = tuple(row for row in standing if "model" in row)
         name = self.headline
         scores = [row[name] for row in rows if row.get(name) is not None]
-        worst = (max if name in LOWER_IS_BETTER else min)(scores, default=None)
+        worst = (max if less_is_better(name) else min)(scores, default=None)
         return Standing(round, name, _mean(scores), worst, rows, models)
 
     def _standing(self, round: int) -> Iterable[int]:

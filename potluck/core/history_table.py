@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from potluck.core.history import IDLE, SERVER, WHOSE, Row, readable_bytes
-from potluck.core.metrics import LOWER_IS_BETTER, SHARES, readable, title
+from potluck.core.metrics import SHARES, less_is_better, readable, title
 
 if TYPE_CHECKING:
     from potluck.core.history import History
@@ -46,7 +46,7 @@ def table_of(history: History) -> str:
         [row[metric] for (name, own), row in further.items() if own == model and name != SERVER and _has(row, metric)]
         for model in beside
     ]
-    worst = max if metric in LOWER_IS_BETTER else min
+    worst = max if less_is_better(metric) else min
     means = [readable(metric, sum(values) / len(values) if values else None) for values in columns]
     lowest = [readable(metric, worst(values, default=None)) for values in columns]
     empty = [""] * len(others)

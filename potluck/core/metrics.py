@@ -192,10 +192,10 @@ OF_VALUES: Mapping[str, Callable[[Graded], float]] = {
 }
 """Metrics of values, by the short forms of scikit-learn's names."""
 
-LOWER_IS_BETTER = frozenset({"loss", "log_loss", "mae", "mse", "rmse", "median_ae", "mape", "brier", "perplexity"})
-"""Metrics of which less is better; of all others, more is."""
+LOWER_IS_BETTER = frozenset({"loss", "mae", "mse", "rmse", "median_ae", "mape", "brier", "perplexity"})
+"""Metrics of which less is better, beside those whose names say so."""
 
-SHARES = frozenset({*OF_LABELS, "micro_f1", "f1", "top_5_accuracy", "exact_match"} - LOWER_IS_BETTER)
+SHARES = frozenset({*OF_LABELS, "micro_f1", "f1", "top_5_accuracy", "exact_match"} - {"loss", "log_loss"})
 """Metrics from 0 to 1, shown in percent."""
 
 TITLES = {
@@ -213,6 +213,11 @@ TITLES = {
 
 TAKEN = frozenset({"round", "participant", "model", "bytes_up", "bytes_down", "seconds", "simulated_seconds"})
 """What columns of the history are called that hold something else."""
+
+
+def less_is_better(name: str) -> bool:
+    """Whether less of a metric is better: as scikit-learn has it, where a name ends in loss, error or the like."""
+    return name in LOWER_IS_BETTER or name.endswith(("_loss", "_error", "_deviance", "_distance"))
 
 
 def title(name: str) -> str:

@@ -16,13 +16,13 @@ from torch import Tensor
 from potluck.core.errors import DataError, SettingsError
 from potluck.core.labels import LabelSpace
 from potluck.core.metrics import (
-    LOWER_IS_BETTER,
     Array,
     Graded,
     Metrics,
     MetricSetting,
     checked,
     computed,
+    less_is_better,
     metric_name,
     of_user,
 )
@@ -57,6 +57,8 @@ class Task(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", checked(self.metrics, self.KNOWN) or self.USUAL)
+        if not self.metrics:
+            raise SettingsError(f"{type(self).__name__} has no metrics; pass `metrics`, or set USUAL and KNOWN.")
 
     # What is learned.
 
@@ -184,7 +186,7 @@ class Task(ABC):
         raise SettingsError(f"A task of {type(self).__name__} has no distance to soft targets.")
 
     def mean(self, answers: Iterable[tuple[float, Tensor]]) -> Tensor:
-        """The answers of several, with their weights, as one: by default the weighted mean."""
+        """The answers of several, each with its weight, as one: by default their mean."""
         total, weights = torch.zeros((), dtype=torch.float64), 0.0
         for weight, each in answers:
             total, weights = total + weight * each, weights + weight
@@ -204,7 +206,7 @@ class Task(ABC):
         found = self.measure(answers, y)[0][self.headline]
         if found is None:
             return -math.inf
-        return -found if self.headline in LOWER_IS_BETTER else found
+        return -found if less_is_better(self.headline) else found
 
     @property
     def nothing(self) -> Metrics:

@@ -18,7 +18,7 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Method, Needs, Replies, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.distillation import answers_of, fit_labels, mean_answer
+from potluck.methods.distillation import answers_of, fit_labels
 from potluck.methods.label_sharing import LabelSharing
 
 
@@ -93,4 +93,5 @@ class FD(LabelSharing):
     @exchange(probabilities_schema, reply=soft_labels_schema)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Eq. 3: the uniform mean of all answers."""
-        return Payload({"probabilities": mean_answer(answers, "probabilities").float()})
+        told = ((1.0, payload["probabilities"]) for _, payload in answers)
+        return Payload({"probabilities": server.task.mean(told).float()})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from potluck.core.metrics import LOWER_IS_BETTER, SHARES, title
+from potluck.core.metrics import SHARES, less_is_better, title
 from potluck.report.comparison import spread
 
 
@@ -65,7 +65,7 @@ class Metric:
 
 def metric_named(name: str) -> Metric:
     """What is known of a metric by its name."""
-    return Metric(name, name not in LOWER_IS_BETTER, name in SHARES)
+    return Metric(name, not less_is_better(name), name in SHARES)
 
 
 def number(values: Sequence[float], digits: int = 1) -> str:

@@ -11,7 +11,17 @@ from sklearn import metrics as theirs
 
 from potluck.core.classification import Classification, MultiLabel
 from potluck.core.errors import SettingsError
-from potluck.core.metrics import OF_LABELS, OF_VALUES, Graded, NoMetricError, checked, computed, metric_name
+from potluck.core.metrics import (
+    OF_LABELS,
+    OF_VALUES,
+    Graded,
+    NoMetricError,
+    checked,
+    computed,
+    less_is_better,
+    metric_name,
+    readable,
+)
 from potluck.core.regression import Regression
 
 
@@ -139,3 +149,16 @@ def test_metrics_that_nobody_knows_are_an_error(given, message):
 def test_a_metric_may_be_given_alone():
     assert checked("roc_auc", OF_LABELS) == ("roc_auc",)
     assert metric_name(theirs.cohen_kappa_score) == "cohen_kappa_score"
+
+
+@pytest.mark.parametrize(("name", "less"), [("accuracy", False), ("rmse", True), ("pinball_loss", True), ("r2", False)])
+def test_a_name_says_whether_less_is_better(name, less):
+    assert less_is_better(name) is less
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [("accuracy", 0.5, "50.00%"), ("rmse", 12.3456789, "12.3457"), ("mse", 12345.678, "12345.7"), ("r2", None, "–")],
+)
+def test_values_are_shown_to_people(name, value, shown):
+    assert readable(name, value) == shown
