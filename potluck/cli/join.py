@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,6 +44,7 @@ def join(
     from potluck.engines import keep_freed_memory, pick_device
     from potluck.flower.certificates import sealing
     from potluck.flower.client import Client
+    from potluck.flower.client_store import private_folder
     from potluck.flower.config import read_participant
     from potluck.flower.consent import Consent
     from potluck.flower.supernode import participate
@@ -55,7 +57,8 @@ def join(
         raise SettingsError(f"--server is {server!r}; expected HOST:PORT.")
     logging.getLogger("potluck").addHandler(_Log(console))
     state = Path(settings.state_dir)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.umask(0o077)  # what is written from here on is nobody else's
+    private_folder(state)
     client = Client(
         settings.build(),
         pick_device(settings.device),

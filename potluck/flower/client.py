@@ -20,7 +20,7 @@ import potluck
 from potluck.channel.audit_log import AuditLog
 from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
-from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError
 from potluck.core.exchange_order import Phase
 from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
@@ -34,7 +34,7 @@ from potluck.federation.fingerprint import check_resumable, participant_fingerpr
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.flower.channel_end import ChannelEnd
-from potluck.flower.client_store import ClientStore
+from potluck.flower.client_store import ClientStore, private_folder
 from potluck.flower.consent import channel_of, method_class, method_of
 from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
@@ -206,7 +206,7 @@ class Client:
             log.warning("Declined the invitation: %s", error)
             self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
             self.finished = 0 if self._dry_run else None
-            return Declined(name=me.name, reason=str(error)[:10_000]).message()
+            return Declined(name=me.name, reason=_told(error)).message()
         return Accepted(
             name=me.name,
             task=me.task.KIND,
@@ -229,7 +229,7 @@ class Client:
         """Finds the public data, and prepares the participant if they are here."""
         self._invitation, self._method, self._channel = invitation, method, channel
         self._answering = method.answering()
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         self._public = None
         if invitation.public is not None:
             self._public = self._public_store.find(invitation.public, invitation.seed)
@@ -409,6 +409,18 @@ class Client:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+OWN_WORDS = (PotluckError, PolicyError)
+"""Errors whose texts are about what the server said, or are the owner's own words."""
+
+
+def _told(error: PotluckError) -> str:
+    """Why an invitation is declined, as the server may read it: the text of other errors may speak of private data."""
+    if type(error) in OWN_WORDS:
+        return str(error)[:10_000]
+    kind = {DataError: "data", ModelError: "model", RequirementsError: "model or data"}.get(type(error))
+    return f"its {kind or 'set-up'} does not fit ({type(error).__name__}); its own log says why"
 
 
 def _plain(notes: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,8 @@ class ClientStore:
         self._states = folder / "states"
         self._messages = folder / "messages"
         self._fingerprint = fingerprint
-        self._messages.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
+        private_folder(self._messages)
 
     def keep_state(self, round: int, state: State) -> None:
         """Stores the state after a round (0: after joining)."""
@@ -51,7 +52,7 @@ class ClientStore:
     def keep_answer(self, phase: Phase, round: int, step: int, request: bytes, answer: Message) -> None:
         """Stores what was asked and answered at a step."""
         folder = self._folder_of(phase, round)
-        folder.mkdir(exist_ok=True)
+        private_folder(folder)
         write_whole(folder / f"{step}.request", request)
         head = answer.encoded_head()
         write_whole(folder / f"{step}.answer", len(head).to_bytes(8, "big") + head + answer.body)
@@ -94,9 +95,17 @@ class ClientStore:
         return self._messages / f"{round:08d}-{phase}"
 
 
+def private_folder(path: Path) -> None:
+    """Makes a folder that its owner alone may enter, whatever it was before."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.chmod(0o700)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
     draft = path.with_name(path.name + ".unfinished")
+    draft.touch(mode=0o600)
+    draft.chmod(0o600)
     with draft.open("wb") as file:
         file.write(data)
     draft.replace(path)

@@ -7,15 +7,22 @@ where only what nodes need is answered, and no request may be larger than a limi
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 NODE_PATH = "/v1/fleet/"
 """How the paths begin that nodes ask for."""
+HEAD_TIMEOUT = 20.0
+"""Seconds until the head of a request must have come."""
+MOST_CONNECTIONS = 500
+"""How many connections there may be at a time."""
 
 
 class PortFilter:
@@ -33,9 +40,12 @@ class PortFilter:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         length = _length(scope) if scope["type"] == "http" else None
-        if scope["type"] != "http" or scope["server"][1] != self._port:
+        if scope["type"] == "lifespan" or scope["server"][1] != self._port:
             await self._app(scope, receive, send)
-        elif not scope["path"].startswith(NODE_PATH):
+        elif scope["type"] != "http":  # as websockets, which no node needs
+            print(f"Refused a {scope['type']} from {scope['client']}.", flush=True)
+            await send({"type": "websocket.close", "code": 1008})
+        elif not is_for_nodes(scope):
             print(f"Refused {scope['path']} from {scope['client']}: only nodes may ask here.", flush=True)
             await _refuse(send, 403, b"Only nodes may ask here.")
         elif not self._ready.exists():
@@ -45,6 +55,47 @@ class PortFilter:
             await _refuse(send, 413, b"Too large.")
         else:
             await self._app(scope, receive, send)
+
+
+def is_for_nodes(scope: dict[str, Any]) -> bool:
+    """Whether a path is one that nodes ask for, as it stands: nothing is left in it for somebody else to resolve."""
+    path, raw = scope["path"], scope.get("raw_path") or scope["path"].encode()
+    plain = bool(re.fullmatch(rb"[A-Za-z0-9/_.-]+", raw.partition(b"?")[0])) and path.encode() == raw.partition(b"?")[0]
+    return plain and path.startswith(NODE_PATH) and not {"", ".", ".."} & set(path[1:].split("/"))
+
+
+class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Closes a connection whose request does not begin in time, and those that are too many."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+        else:
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(HEAD_TIMEOUT, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _length(scope: dict[str, Any]) -> int | None:
@@ -72,7 +123,8 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
     max_bytes, ready = int(os.environ["POTLUCK_MAX_REQUEST_BYTES"]), Path(os.environ["POTLUCK_READY"])
     filtered = PortFilter(app, public_port, max_bytes, ready)
     known = {name: value for name, value in settings.items() if name not in ("reload", "workers")}
-    server = uvicorn.Server(uvicorn.Config(filtered, host=host, port=port, **known))
+    settings = {**known, "http": GuardedProtocol}
+    server = uvicorn.Server(uvicorn.Config(filtered, host=host, port=port, **settings))
     server.run(sockets=[_listen(host, port), _listen(public_host, public_port)])
 
 

@@ -42,6 +42,7 @@ class SuperLink:
         self._file, self._path, self._out, self._resume = file, path.resolve(), out.resolve(), resume
         self._home = self._out / "flower"
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._home.chmod(0o700)
         self._progress_path = self._home / "progress.log"
         self._progress = ProgressLog(self._progress_path)
         self._ready = self._home / "ready"

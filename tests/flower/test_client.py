@@ -145,10 +145,11 @@ def test_nothing_is_said_without_consent(tmp_path):
     assert found.answer(advance("join", 0, 0)).head["kind"] == "failed"
 
 
-def test_a_method_that_does_not_fit_is_declined(tmp_path):
+def test_a_method_that_does_not_fit_is_declined_and_why_stays_here(tmp_path, caplog):
     own = potluck.Participant("p0", "sklearn.tree:DecisionTreeClassifier", made_data(24, 0))
     answer = client_of(own, tmp_path).answer(invitation(FedAvg()).message())
-    assert "it looks into models" in answer.head["reason"]
+    assert answer.head["reason"] == "its model or data does not fit (RequirementsError); its own log says why"
+    assert "it looks into models" in caplog.text
 
 
 def test_other_public_data_are_declined(tmp_path):
@@ -250,12 +251,13 @@ def test_requests_of_past_rounds_are_refused(tmp_path):
     assert found.answer(advance("round", 1, 0)).head["kind"] == "failed"
 
 
-def test_an_optimizer_that_remembers_and_has_no_name_is_declined(tmp_path):
+def test_an_optimizer_that_remembers_and_has_no_name_is_declined(tmp_path, caplog):
     """What a participant keeps must be of use to its next process."""
     person = participant(plan=PLAN.replace(optimizer=lambda weights, **settings: torch.optim.SGD(weights, **settings)))
     assert client_of(person, tmp_path).answer(invitation(Local()).message()).head["kind"] == "accepted"
     answer = client_of(person, tmp_path).answer(invitation(Local(), keep_optimizer=True).message())
-    assert "trains with tests.flower.test_client:" in answer.head["reason"]
+    assert "does not fit" in answer.head["reason"]
+    assert "trains with tests.flower.test_client:" in caplog.text
 
 
 def test_more_rounds_than_were_agreed_to_are_refused(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+
 import pytest
 import torch
 
@@ -68,3 +70,12 @@ def test_the_state_of_another_model_is_refused(store, tmp_path):
     store.keep_state(1, {"w": torch.zeros(2)})
     with pytest.raises(CheckpointError, match="method"):
         ClientStore(tmp_path, {"method": "b"}).state_after(1)
+
+
+def test_what_is_kept_is_its_owners_alone_whatever_was_there_before(tmp_path):
+    folder = tmp_path / "state"
+    (folder / "messages").mkdir(parents=True, mode=0o755)
+    store = ClientStore(folder, {})
+    store.keep_answer("round", 1, 0, b"request", Message({"kind": "x"}, b"body"))
+    for path in (folder, *folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

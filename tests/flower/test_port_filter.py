@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
+import uvicorn
 
-from potluck.flower.port_filter import PortFilter
+from potluck.flower import port_filter
+from potluck.flower.port_filter import GuardedProtocol, PortFilter
 
 
 def ask(path, port=8443, length=b"10", ready=Path(__file__)):
@@ -41,3 +44,79 @@ def test_nodes_are_asked_to_come_back_until_the_keys_are_registered(tmp_path):
 @pytest.mark.parametrize("length", [b"101", b"99999999999", None, b"-1"])
 def test_no_request_may_be_too_large(length):
     assert ask("/v1/fleet/push-object", length=length) == 413
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/fleet/../control/run",
+        "/v1/fleet/./x",
+        "/v1/fleet//x",
+        "/v1/fleet/",
+        "//v1/fleet/x",
+        "/v1/fleet/..%2fcontrol/run",
+        "/v1/fleet/x\\..\\control",
+        "/v1/fleet/é",
+        "/V1/fleet/x",
+    ],
+)
+def test_a_path_that_somebody_else_might_resolve_is_refused(path):
+    assert ask(path) == 403
+
+
+def test_a_path_is_read_as_it_was_sent():
+    scope = {"path": "/v1/fleet/../control", "raw_path": b"/v1/fleet/%2e%2e/control"}
+    assert not port_filter.is_for_nodes(scope)
+    assert not port_filter.is_for_nodes({"path": "/v1/fleet/x", "raw_path": b"/v1/%66leet/x"})
+    assert port_filter.is_for_nodes({"path": "/v1/fleet/pull-messages", "raw_path": b"/v1/fleet/pull-messages?x=1"})
+
+
+def test_nodes_need_no_websockets():
+    sent = []
+
+    async def app(scope, receive, send):
+        raise AssertionError("it was let through")
+
+    async def send(message):
+        sent.append(message["type"])
+
+    scope = {"type": "websocket", "path": "/v1/fleet/x", "server": ("127.0.0.1", 8443), "client": ("x", 1)}
+    asyncio.run(PortFilter(app, 8443, 100, Path(__file__))(scope, None, send))
+    assert sent == ["websocket.close"]
+
+
+async def app_for_all(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@contextlib.asynccontextmanager
+async def listening():
+    config = uvicorn.Config(app_for_all, port=0, http=GuardedProtocol, lifespan="off", log_level="error")
+    server = uvicorn.Server(config)
+    task = asyncio.ensure_future(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await task
+
+
+def test_half_open_connections_are_closed_and_there_are_only_so_many(monkeypatch):
+    monkeypatch.setattr(port_filter, "HEAD_TIMEOUT", 0.3)
+    monkeypatch.setattr(port_filter, "MOST_CONNECTIONS", 5)
+
+    async def scene():
+        async with listening() as port:
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            for _, writer in held:
+                writer.write(b"POST /v1/fleet/x HTTP/1.1\r\nHost")
+            ended = [await asyncio.wait_for(reader.read(), 5) for reader, _ in held]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(2):
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5)).startswith(b"HTTP/1.1 200")
+            assert await asyncio.wait_for(reader.read(), 5) == b"", "it does not stay for ever either"
+            return ended
+
+    assert asyncio.run(scene()) == [b""] * 8
