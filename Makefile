@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 FOLDER ?= potluck/core
 COUNT ?= 200
 
-.PHONY: demo federation test test-all mutants lint types format clean
+.PHONY: demo federation test test-all mutants fuzz lint types format clean
 
 # torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
@@ -37,6 +37,10 @@ test-all: lint types
 # How many small mistakes in a folder its tests notice; an hour at most.
 mutants: $(READY)
 	$(BIN)/python -m tools.mutants $(FOLDER) --count $(COUNT)
+
+# A million damaged payloads, heads of messages and run files; half an hour at most.
+fuzz: $(READY)
+	$(BIN)/python -m tools.fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .
