@@ -32,7 +32,9 @@ class PFedES(Averaging):
 
     First f descends (1 − μ)·ℓ(f(x)) + μ·ℓ(f(g(x))), then g ℓ(f(g(x))); g is sent, and averaged by samples. All begin
     with one g. A participant answers with f(x) alone; label spaces may differ. The authors' code counts test samples,
-    too, and lets all participants' extractors share one momentum: not copied.
+    too, and lets all participants' extractors share one momentum: not copied. Eight participants with 40 digits each
+    lose by it with μ 0.5 (69.7%, 74.1% alone), and gain little with 0.2 (74.7%):
+    tests/integration/test_better_than_alone.py.
 
     Args:
         mu: μ, how much of f's training is on g(x); by default 0.5.
