@@ -17,7 +17,7 @@ from potluck.methods.fedavg import FedAvg
 from potluck.methods.local_steps import effective_steps
 from potluck.methods.weight_sharing import Merge, schema_of
 
-Steps = Annotated[float, Field(ge=0, lt=2**53)]
+EffectiveSteps = Annotated[float, Field(ge=0, lt=2**53)]
 """‖a‖₁: a number of local steps, each counted by how far its gradient takes the model."""
 
 
@@ -46,7 +46,7 @@ class FedNova(FedAvg):
     def upload(self, me: Participant, fitted: Fitted) -> Payload:
         return Payload(self.shared(me), {"steps": effective_steps(fitted.steps, me.plan)})
 
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], facts={"steps": Steps}))
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], facts={"steps": EffectiveSteps}))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean of x − d_i, and from x as many times as far as all went in the mean."""
         merge, trained, old, senders = Merge(self, server), self.parameters(server), server.state["global"], []

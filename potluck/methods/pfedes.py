@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from potluck.core.errors import ModelError
 from potluck.core.inputs import Batch
 from potluck.core.model_spec import OWN, Declared, ModelSpec
 from potluck.core.model_view import ModelView
@@ -22,6 +20,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import ServerModel
 from potluck.methods.fedavg import Averaging
 from potluck.methods.own_loss import own_loss
+from potluck.methods.proxy_extractor import proxy_extractor
 
 EXTRACTOR = "extractor"
 """The name of the extractor among a participant's models."""
@@ -87,16 +86,3 @@ def learn_both(models: Mapping[str, ModelView], batch: Batch, context: Context) 
 def learn_extracted(models: Mapping[str, ModelView], batch: Batch, context: Context) -> Tensor:
     """ℓ(f(g(x)))."""
     return own_loss(models[OWN](models[EXTRACTOR](batch["x"])), batch, context)
-
-
-def proxy_extractor(input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> nn.Module:
-    """The paper's extractor, whose output has the shape of its input; of 443 parameters for images in colour."""
-    layers: dict[int, Any] = {
-        1: nn.Linear,
-        2: partial(nn.Conv1d, kernel_size=3, padding=1),
-        3: partial(nn.Conv2d, kernel_size=3, padding=1),
-    }
-    if isinstance(input_shape, Mapping) or len(input_shape) not in layers:
-        raise ModelError(f"pFedES has no extractor for inputs of {input_shape}; give it one: PFedES(extractor=…).")
-    layer, width = layers[len(input_shape)], input_shape[0]
-    return nn.Sequential(layer(width, 8), nn.ReLU(), layer(8, width), nn.ReLU()).to(dtype)

@@ -10,7 +10,6 @@ from torch import nn
 
 import potluck
 from potluck.methods import METHODS, PFedES
-from potluck.methods.pfedes import proxy_extractor
 from tests.methods.plain import PLAN, begun, data_of, mean, same
 from tests.tables import cnn, made_data, mlp, participants
 
@@ -78,14 +77,6 @@ def test_two_rounds_in_plain_pytorch():
     for person, f in zip(people, models, strict=True):
         same(person.weights(), f.state_dict())
         same(person.models["extractor"].weights(), average)
-
-
-def test_the_extractor_of_the_paper():
-    assert sum(p.numel() for p in proxy_extractor((3, 32, 32)).parameters()) == 443
-    for shape in ((3, 6, 6), (2, 9), (7,)):
-        assert proxy_extractor(shape)(torch.randn(4, *shape)).shape == (4, *shape)
-    with pytest.raises(potluck.ModelError, match="no extractor for inputs of"):
-        proxy_extractor((2, 3, 4, 5))
 
 
 @pytest.mark.parametrize("freeze", [True, False])
