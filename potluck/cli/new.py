@@ -58,6 +58,10 @@ TASKS = {
 def new(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
     task: Annotated[str, typer.Option(help=f"What is learned: {', '.join(TASKS)}.")] = "classification",
+    method: Annotated[
+        str | None,
+        typer.Option(help="A method, one of `potluck methods`: a federation that fits it, with its settings."),
+    ] = None,
 ) -> None:
     """Write a commented run file, and a Python file for your own model and data.
 
@@ -66,6 +70,9 @@ def new(
     """
     if task not in TASKS:
         raise SettingsError(f"--task {task!r}.{nearest(task, TASKS)}")
+    if method is not None and task != "classification":
+        raise SettingsError(f"--method and --task {task}; expected one of them: with --method digits are classified.")
+    known = None if method is None else _fitting(method)
     taken = [folder / name for name in FILES if (folder / name).exists()]
     if taken:
         raise SettingsError(f"{taken[0]} is there already and stays as it is; choose another folder.")
@@ -74,6 +81,8 @@ def new(
         folder.mkdir(parents=True, exist_ok=True)
         for name, template in zip(FILES, texts.templates, strict=True):
             text = (files("potluck.cli") / "templates" / f"{template}.txt").read_text(encoding="utf-8")
+            if known is not None and name == FILES[0]:
+                text = known
             for gap, filling in texts.gaps.items():
                 text = text.replace(gap, filling)
             (folder / name).write_text(text, encoding="utf-8")
@@ -82,3 +91,10 @@ def new(
     typer.echo(f"Wrote {' and '.join(str(folder / name) for name in FILES)}. Try:")
     file = shlex.quote(str(folder / FILES[0]))
     typer.echo(f"  potluck check {file}\n  potluck run {file}")
+
+
+def _fitting(method: str) -> str:
+    """The run file for a method; it is known before anything is written whether there is one of that name."""
+    from potluck.recipes.fitting import fitting_file
+
+    return fitting_file(method)

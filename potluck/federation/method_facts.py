@@ -18,6 +18,10 @@ PARAMETER = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.M)
 """A setting in a docstring, and what is said of it."""
 
 
+ELSEWHERE = re.compile(r"as in ``(\w+)``(.*)")
+"""That a setting is explained where another class explains it, and what is said besides."""
+
+
 @dataclass(frozen=True)
 class SettingFacts:
     """A setting that has a choice.
@@ -92,7 +96,7 @@ def facts_of(method: type[Method]) -> MethodFacts:
 
 def settings_of(kind: type[BaseModel]) -> dict[str, SettingFacts]:
     """What can be set, by name, as the fields and the docstring of a class say."""
-    explained = {name: _line(said) for name, said in PARAMETER.findall(inspect.getdoc(kind) or "")}
+    explained = _explained(kind)
     return {
         name: SettingFacts(
             None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
@@ -102,6 +106,18 @@ def settings_of(kind: type[BaseModel]) -> dict[str, SettingFacts]:
         for name, field in kind.model_fields.items()
         if not is_fixed(field.annotation)
     }
+
+
+def _explained(kind: type[BaseModel]) -> dict[str, str]:
+    """What the docstring says of each setting; "as in" a class that it derives from is replaced by what that says."""
+    own = inspect.cleandoc(kind.__doc__ or "")
+    said = {name: _line(text) for name, text in PARAMETER.findall(own)}
+    for name, text in said.items():
+        found = ELSEWHERE.match(text)
+        other = next((base for base in kind.__mro__[1:] if found and base.__name__ == found[1]), None)
+        if found and other and name in (there := _explained(other)):
+            said[name] = there[name].partition("; by default")[0].rstrip(".") + found[2] if found[2] else there[name]
+    return said
 
 
 def is_fixed(annotation: Any) -> bool:

@@ -79,3 +79,25 @@ def test_what_is_written_is_readable(here, task):
     text = (here / "federation.toml").read_text()
     assert tomllib.loads(text)["seed"] == 0
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("method", ["fedproto", "CoFED", "HetLoRA"])
+def test_for_a_method_a_federation_is_written_that_fits_it(here, method):
+    potluck("new", "--method", method)
+    text = (here / "federation.toml").read_text()
+    name = tomllib.loads(text)["method"]["name"]
+    assert name.lower() == method.lower()
+    said = potluck("check", "federation.toml").stdout
+    assert f"  {name}* " in said.split("What does not fit")[0]
+    potluck("run", "federation.toml", "--out", "run", "--set", "rounds=1")
+    assert json.loads((here / "run/summary.json").read_text())["accuracy"] > 0.1
+
+
+def test_a_method_that_nobody_knows(here):
+    assert "Did you mean 'FedProto'" in potluck("new", "--method", "FedProtto", fails=2).stderr
+    assert not (here / "federation.toml").exists()
+
+
+def test_a_method_or_a_task(here):
+    said = potluck("new", "--method", "FedAvg", "--task", "regression", fails=2).stderr
+    assert "expected one of them" in said
