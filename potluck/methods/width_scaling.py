@@ -204,12 +204,15 @@ class WidthScaling(Averaging):
         """Who sends which entries to start from: the widest first, as long as positions are without a value."""
         send: dict[str, list[str]] = {}
         missing = {name: torch.ones(entry.shape, dtype=torch.bool) for name, entry in server.state["global"].items()}
-        for sender in _by_width(server.state["layouts"]):
+        layouts = server.state["layouts"]
+        for sender in _by_width(layouts):
             places = self._windows(server, sender)
             send[sender] = [name for name, place in places.items() if bool(missing[name][place].any())]
             for name, place in places.items():
                 missing[name][place] = False
-        if odd := [name for name, positions in missing.items() if bool(positions.any())]:
+        # A class's row may be held by narrow networks alone: then nobody ever has the rest of it.
+        heads = {name for sender, own in layouts.items() for name in _rows(own, server.state["told"][sender])}
+        if odd := [name for name, positions in missing.items() if name not in heads and bool(positions.any())]:
             whole = tuple(server.state["global"][odd[0]].shape)
             raise RequirementsError(
                 f"No participant has all of {odd[0]!r}, {whole} in the whole; expected networks of one family, of "

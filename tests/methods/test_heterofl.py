@@ -163,6 +163,21 @@ def test_label_spaces_may_differ():
     torch.testing.assert_close(whole[1:], people[1].weights()["5.bias"])
 
 
+def test_a_class_may_be_known_to_narrow_networks_alone():
+    """Then the features that they do not have say nothing of it: they stay at 0."""
+    wide, small = narrow(1.0, 0, classes=2), narrow(0.5, 1, classes=2)
+    people = [
+        potluck.Participant(name, net, made_data(20, 0, labels), plan=PLAIN, labels=labels)
+        for name, net, labels in (("a", wide, [0, 1]), ("b", small, [1, 2]))
+    ]
+    federation = potluck.Federation(people, HeteroFL(), seed=1)
+    federation.run(2)
+    whole = federation.server.state["global"]["5.weight"]
+    assert whole.shape == (3, 4)
+    assert not whole[2, 2:].any()
+    assert whole[2, :2].all()
+
+
 def test_what_is_no_family_is_refused():
     def start(*nets, **settings):
         potluck.Federation(participants(nets), HeteroFL(**settings)).run(0)
