@@ -75,6 +75,23 @@ class Regression(Task):
         scales = {other.scale for other in others if isinstance(other, Regression)}
         return replace(self, scale=self.scale if scales <= {self.scale} else "standard", found=())
 
+    def unlike(self, other: Task) -> str | None:
+        """Scales that differ by a tenth or more."""
+        if not isinstance(other, Regression):
+            return None
+        ours, theirs = (task._of_scale(torch.zeros(())) for task in (self, other))
+        if ours is None or theirs is None:
+            alike = ours is theirs
+        else:
+            apart = (ours[0] - theirs[0]).abs() / ours[1]
+            alike = bool((apart < 0.1).all() and (theirs[1] / ours[1]).log().abs().max() < 0.1)
+        if alike:
+            return None
+        return (
+            "scale values by their own data, so that an averaged network means other values at each of them; give all "
+            "of them one scale: Regression(scale=(mean, deviation))"
+        )
+
     @property
     def encoded(self) -> Task:
         return replace(self, scale="none", found=(), metrics=())

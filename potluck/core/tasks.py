@@ -93,6 +93,10 @@ class Task(ABC):
         """The same task on encoded targets, as objectives see it: without what tells participants apart."""
         return self
 
+    def unlike(self, other: Task) -> str | None:
+        """Why one network's output would mean something else to another participant, if it would."""
+        return None
+
     def described(self) -> dict[str, Any]:
         """Its settings as plain values, the same in every process."""
         return {"task": self.KIND, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from potluck.federation.participant import Participant
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
 from potluck.reading.given import read_inputs, read_labelled
+
+log = logging.getLogger(__name__)
 
 
 class Admission:
@@ -92,9 +95,20 @@ class Admission:
                 f"{type(method).__name__} does not fit this federation:"
                 + "".join(f"\n- {reason}" for reason in reasons)
             )
+        if needs.same_architecture:
+            self._say_where_one_network_means_different_things()
         if needs.public != "nothing":
             for participant in self._kinds.values():
                 _ = participant.public  # whatever one cannot read of it is told now
+
+    def _say_where_one_network_means_different_things(self) -> None:
+        """Warns where whole networks are averaged and the same output means other values at some participants."""
+        tasks = {name: person.task for name, person in self.participants.items() if person.is_local}
+        first = next(iter(tasks), None)
+        for name, task in tasks.items():
+            if first is not None and (why := tasks[first].unlike(task)) is not None:
+                log.warning("%s and %s %s", first, name, why)
+                return
 
 
 def published(public: Any) -> SharedData | None:

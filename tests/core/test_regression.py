@@ -126,3 +126,11 @@ def test_values_that_nobody_told_count_in_no_distance():
     assert task.losses(torch.zeros(1, 2), task.unknown(1)).tolist() == [0.0]
     weighted = task.mean([(1.0, torch.zeros(1, 2)), (3.0, torch.ones(1, 2))])
     assert weighted.tolist() == [[0.75, 0.75]]
+
+
+def test_scales_that_differ_make_one_output_mean_two_things():
+    own, shifted = Regression().fitted(RAW, "p"), Regression().fitted(RAW + 100, "q")
+    assert "scale values by their own data" in own.unlike(shifted)
+    assert "scale values by their own data" in own.unlike(Regression(1, "none"))
+    assert own.unlike(Regression().fitted(RAW * 1.001, "q")) is None
+    assert Regression(1, "none").unlike(Regression(1, "none")) is None

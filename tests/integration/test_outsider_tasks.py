@@ -290,6 +290,19 @@ def test_one_federation_learns_one_thing():
         potluck.Federation(people, FedAvg())
 
 
+def test_scales_of_ones_own_are_told_where_networks_are_averaged(caplog):
+    shares, _ = diabetes()
+    shifted = [(x, y + 1000 * i) for i, (x, y) in enumerate(shares)]
+
+    def told(task, method):
+        caplog.clear()
+        potluck.Federation([potluck.Participant(f"p{i}", net, s, task=task) for i, s in enumerate(shifted)], method)
+        return caplog.text
+
+    assert "p0 and p1 scale values by their own data" in told("regression", FedAvg())
+    assert told("regression", Local()) == told(potluck.Regression(scale=(150, 80)), FedAvg()) == ""
+
+
 def test_metrics_may_be_ones_own():
     def worst(truth, said):
         return float(np.abs(truth - said).max())
