@@ -43,3 +43,10 @@ def test_warnings_are_shown_as_they_are_and_no_chatter():
     finally:
         log.removeHandler(handler)
     assert where.file.getvalue() == "p0 has [bold]3[/bold] rows\n"
+
+
+def test_what_comes_from_elsewhere_cannot_command_a_terminal(capsys):
+    messages().print("name\x1b[2J\x07 \u202eevil é\nnext", markup=False)
+    assert capsys.readouterr().err == "name\\x1b[2J\\x07 \\u202eevil é\nnext\n"
+    Warnings(messages()).emit(logging.LogRecord("x", logging.WARNING, "", 0, "p0\x1b]0;title\x07", None, None))
+    assert "\x1b" not in capsys.readouterr().err
