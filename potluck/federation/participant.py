@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,25 +13,22 @@ from torch import Tensor, nn
 
 from potluck.core.disclosure import Disclosure
 from potluck.core.errors import ModelError, SettingsError, nearest
-from potluck.core.inputs import shapes
 from potluck.core.labels import Label, LabelSpace
 from potluck.core.learner import Learner
 from potluck.core.metrics import MetricSetting
-from potluck.core.model_spec import OWN, Declared, ModelSpec, specs_of
+from potluck.core.model_spec import OWN, ModelSpec
 from potluck.core.plan import Plan, as_plan
-from potluck.core.randomness import derive, generator, seeded
+from potluck.core.randomness import generator
 from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
-from potluck.core.tasks import Task
 from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
-from potluck.federation.declared_models import NamedModels, built, together
-from potluck.federation.held_data import HELD_DATA, DataHolder
-from potluck.federation.preparing import prepared
-from potluck.learners.estimator import Estimator
+from potluck.federation.declared_models import NamedModels, together
+from potluck.federation.held_data import HELD_DATA
+from potluck.federation.joining import TOGETHER, Joining, as_learner, field_of
 from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
-from potluck.models import build, makes_models
+from potluck.models import makes_models
 from potluck.reading.given import read_inputs
 from potluck.reading.lazy import Preload
 
@@ -46,34 +43,7 @@ HEAVY = (*HELD_DATA, "learner", "state", "codecs")
 """The fields of a participant that may be on disk, beside the models that its method declares."""
 
 
-class Equipment(Protocol):
-    """What a method gives a participant that joins."""
-
-    @property
-    def predict(self) -> Answering:
-        """How the participant answers inputs."""
-
-    @property
-    def uses_models(self) -> bool:
-        """Whether participants need their models."""
-
-    @property
-    def prepares(self) -> bool:
-        """Whether it changes the model that a participant brought."""
-
-    def prepare(self, me: Participant, model: Any) -> Any:
-        """The model that the participant trains, made of the one it brought."""
-
-    def models(self, me: Participant) -> Declared:
-        """The networks that the participant has beside its own."""
-
-
-COPIES = 6
-"""How many copies of a network's weights a training takes: stacked, with gradients, moments and temporary tensors. Of
-what is frozen it takes one."""
-
-
-class Participant(DataHolder):
+class Participant(Joining):
     """One party of a federation.
 
     Args:
@@ -149,9 +119,9 @@ class Participant(DataHolder):
         self.named_head = head
         self.specs: dict[str, ModelSpec] = {}
         """How the models beside its own are declared, by name."""
-        self._brought_model = model
+        self.brought_model = model
         self.inputs.network = isinstance(model, nn.Module)
-        self.held["learner"] = None if makes_models(model) else self._bring(model)
+        self.held["learner"] = None if makes_models(model) else as_learner(model, self.task, name)
         if preprocess is None:
             self._convert(self.inputs.for_model)
 
@@ -164,7 +134,7 @@ class Participant(DataHolder):
         """How it answers inputs: as its method says; before it joins a federation, by its own model."""
 
     def __repr__(self) -> str:
-        kind = type(self.model).__name__ if self.built else self._brought_model
+        kind = type(self.model).__name__ if self.built else self.brought_model
         return f"Participant({self.name!r}, {kind}, {len(self.data)} samples, {self.task})"
 
     @property
@@ -178,11 +148,6 @@ class Participant(DataHolder):
         return bool(self.task.known(self.data.y).any())
 
     @property
-    def builds_its_model(self) -> bool:
-        """Whether its model is built anew in each federation."""
-        return makes_models(self._brought_model)
-
-    @property
     def built(self) -> bool:
         """Whether the model exists; that of a builder is made when the participant joins a federation."""
         return self.thing("learner") is not None
@@ -192,7 +157,7 @@ class Participant(DataHolder):
         """Its model, wrapped, so that it can be trained and read."""
         learner: Learner | None = self.thing("learner")
         if learner is None:
-            raise ModelError(f"{self.name}: {self._brought_model!r} is built when the participant joins a federation.")
+            raise ModelError(f"{self.name}: {self.brought_model!r} is built when the participant joins a federation.")
         return learner
 
     @property
@@ -303,79 +268,19 @@ class Participant(DataHolder):
     @property
     def heavy(self) -> tuple[str, ...]:
         """Its fields that may be on disk."""
-        return (*HEAVY, *(_field(name) for name in self.specs))
+        return (*HEAVY, *(field_of(name) for name in self.specs))
 
     @property
     def model(self) -> Any:
         """The model itself; trained, after a run."""
-        return self.learner.model if self.built else self._brought_model
-
-    def join(self, seed: int, public: SharedData | None, method: Equipment | None = None) -> None:
-        """Joins a federation. Nothing of an earlier one is left but the model, if it was brought as an object.
-
-        Args:
-            seed: the federation's seed.
-            public: the public data, if there are any.
-            method: how it answers inputs, what prepares its model, and what declares further ones; by default nothing
-                does, and its own model answers.
-        """
-        if self.storage is not None:
-            self.storage.release(self)
-        self._forget_models()
-        self.seed, self.round, self.held["state"] = seed, 0, {}
-        self.held["codecs"] = None
-        self.answering = own_model if method is None else method.predict
-        idle = method is not None and not method.uses_models
-        self._take_up(seed, public, fit=not idle)
-        self.held["learner"] = self._bring(placeholder(self.task) if idle else self._prepared(method))
-        learner = self.learner
-        learner.check(self.data, self.task, self.plan, self.name)
-        if method is not None:
-            self._equip(specs_of(method.models(self), type(method).__name__))
-        networks = [learner for learner in self.models.values() if isinstance(learner, Network)]
-        tensors = [tensor for network in networks for tensor in network.tensors().values()]
-        frozen = [tensor for network in networks for tensor in network.frozen().values()]
-        copied = COPIES * _bytes(tensors) - (COPIES - 1) * _bytes(frozen)
-        self.working_bytes = copied + _bytes(self.data.columns.values())
-
-    def _prepared(self, method: Equipment | None) -> Any:
-        """Its model, built or as it was brought, as the method wants it; and its data as that model reads them."""
-        model = self._brought_model
-        if self.builds_its_model:
-            with seeded(derive(self.seed, self.name, "initial weights")):
-                model = self._build()
-        self.inputs.network = isinstance(model, nn.Module)
-        self._convert(self.inputs.for_model)
-        if method is None or not method.prepares:
-            return model
-        with seeded(derive(self.seed, "prepared models")):  # the same for all, so that they can begin alike
-            return prepared(model, lambda model: method.prepare(self, model), is_own=self.builds_its_model)
-
-    def _equip(self, specs: dict[str, ModelSpec]) -> None:
-        """Builds the models that the method declares, in the precision of its own."""
-        self.specs = specs
-        for name, spec in specs.items():
-            source = "declared models" if spec.same_start else self.name
-            seed = derive(self.seed, source, name, "initial weights")
-            network = built(spec, name, self.name, seed, shapes(self.data.kinds), self.task.outputs)
-            if isinstance(self.learner, Network):  # so that both read the same batch
-                network.model.to(self.learner.dtype)
-            self.held[_field(name)] = network
-
-    def _forget_models(self) -> None:
-        """Nothing is left of the models of a federation before, nor of what was found out about them."""
-        for name in (*map(_field, self.specs), _TOGETHER):
-            self.held.pop(name, None)
-        self.specs = {}
-        for found in ("stages", "_head_and_body"):
-            self.__dict__.pop(found, None)
+        return self.learner.model if self.built else self.brought_model
 
     def twin(self) -> Participant:
         """The same participant with a network of its own: what is tried out on it leaves this one as it is."""
         twin = copy.copy(self)
         twin.held, twin.inputs = dict(self.held), copy.copy(self.inputs)
-        if isinstance(self._brought_model, nn.Module):
-            twin._brought_model = copy.deepcopy(self._brought_model)
+        if isinstance(self.brought_model, nn.Module):
+            twin.brought_model = copy.deepcopy(self.brought_model)
         return twin
 
     def holding(self, data: Samples, validation: Samples | None) -> Participant:
@@ -391,12 +296,12 @@ class Participant(DataHolder):
             return self.learner
         if model not in self.specs:
             raise ModelError(f"{self.name} has no model {model!r}.{nearest(model, (OWN, *self.specs))}")
-        learner: Learner = self.thing(_field(model))
+        learner: Learner = self.thing(field_of(model))
         return learner
 
     def learners_for(self, models: Sequence[str]) -> Learner:
         """Several of its learners as one."""
-        return together(self.models, models, self.held.setdefault(_TOGETHER, {}))
+        return together(self.models, models, self.held.setdefault(TOGETHER, {}))
 
     def spec_of(self, model: str) -> ModelSpec | None:
         """How one of its models is declared."""
@@ -418,7 +323,7 @@ class Participant(DataHolder):
 
     def let_go(self) -> None:
         """Drops what refers to several of its models at once."""
-        self.held.pop(_TOGETHER, None)
+        self.held.pop(TOGETHER, None)
 
     def snapshot(self) -> State:
         """Everything of it that lasts between rounds: what a checkpoint holds."""
@@ -471,36 +376,3 @@ class Participant(DataHolder):
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, as its owner knows targets: the most probable labels, or the values."""
         return self.task.said(torch.from_numpy(self.predict_proba(x)))
-
-    def _bring(self, model: Any) -> Learner:
-        if isinstance(model, nn.Module):
-            return Network(model)
-        if hasattr(model, "fit") and hasattr(model, "predict"):
-            return Estimator(model, self.task)
-        raise ModelError(
-            f"{self.name}: model is {model!r}; expected a torch module, an object with fit and predict, or a callable "
-            f"(or its name) that makes one."
-        )
-
-    def _build(self) -> Any:
-        return build(self._brought_model, shapes(self.data.kinds), self.task.outputs)
-
-
-def placeholder(task: Task) -> Any:
-    """What stands in the place of a model where none is needed."""
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-
-    return DummyClassifier() if task.labels else DummyRegressor()
-
-
-_TOGETHER = "together"
-"""Under which name several of its models are held as one, while they are in memory."""
-
-
-def _field(model: str) -> str:
-    """Under which name a declared model is held."""
-    return f"model {model}"
-
-
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -92,7 +92,7 @@ class DiskStorage:
         self._in_memory[owner] = participant
         self._evict_oldest()
 
-    def release(self, participant: Participant) -> None:
+    def release(self, participant: Any) -> None:
         """Loads all fields of a participant and removes its files."""
         for name in participant.heavy:
             participant.thing(name)

@@ -12,8 +12,9 @@ from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
 from potluck.core.task_choice import task_told
 from potluck.engines.base import own_model
+from potluck.federation.joining import Equipment
 from potluck.federation.model_inputs import ModelInputs
-from potluck.federation.participant import Equipment, Participant, State
+from potluck.federation.participant import Participant, State
 from potluck.flower.protocol import Accepted
 
 
@@ -77,7 +78,7 @@ class RemoteParticipant(Participant):
         self.seed = 0
         self.round = 0
         self.answering = own_model
-        self._brought_model = "elsewhere"
+        self.brought_model = "elsewhere"
 
     def join(self, seed: int, public: SharedData | None, method: Equipment | None = None) -> None:
         """It joins where it is."""

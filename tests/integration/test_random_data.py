@@ -145,7 +145,7 @@ def federation(method, engine="serial", **settings):
     if isinstance(method, CoFED):
         people.append(potluck.Participant("tree", DecisionTreeClassifier(), Augmented(20, 9), labels=range(3)))
     for person in people[: len(SIZES)]:
-        person._brought_model = lambda input_shape, classes: mlp(None)
+        person.brought_model = lambda input_shape, classes: mlp(None)
     return potluck.Federation(people, method, public=made_data(30, 60), test=TEST, seed=3, engine=engine, **settings)
 
 
