@@ -10,19 +10,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "potluck"
 
-BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "reading", "core"}
+BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "ingestion", "core"}
 APPLICATION = {"comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
     "models": {"core"},
-    "reading": {"core"},
-    "data": {"reading", "core"},
+    "ingestion": {"core"},
+    "data": {"ingestion", "core"},
     "learners": {"core"},
     "channel": {"learners", "core"},
     "engines": {"channel", "learners", "core"},
     "runs": {"core"},
-    "federation": {"engines", "runs", "channel", "learners", "models", "reading", "core"},
+    "federation": {"engines", "runs", "channel", "learners", "models", "ingestion", "core"},
     "methods": {"federation", "learners.structure", "models.lora", "core"},
     "report": {"core"},
     "preparation": {"methods", "report.tables", *BELOW_METHODS},

@@ -21,7 +21,7 @@ from potluck.data.plots import Holdings, holdings, plot_partition, plot_window
 from potluck.data.public import Aside, from_source, split_public, valid_values
 from potluck.data.shift_plots import plot_shift
 from potluck.data.shifts import SHIFTS, colour, noise, rotation, shift
-from potluck.reading.images import ImageFolder
+from potluck.ingestion.images import ImageFolder
 
 __all__ = [
     "PARTITIONS",

@@ -16,7 +16,7 @@ from potluck.core.registry import Registry, call
 from potluck.data.sampling import as_labels
 from potluck.data.source import Source, held_out
 from potluck.data.synthetic import generated, generated_images
-from potluck.reading.files import TABLES, read_table
+from potluck.ingestion.files import TABLES, read_table
 
 __all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz", "table"]
 

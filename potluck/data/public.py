@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from potluck.core.errors import DataError
 from potluck.data.sampling import as_labels, at_least, draws, same_length, set_aside
 from potluck.data.source import Source
-from potluck.reading.tables import is_frame, rows_of
+from potluck.ingestion.tables import is_frame, rows_of
 
 FEW_VALUES = 20
 """A column with no more distinct values than this is treated as categories, not as a measure."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from potluck.core.errors import DataError
 from potluck.core.labels import LabelSpace, label_space
 from potluck.data.sampling import as_labels, draws, same_length, set_aside
-from potluck.reading.arrays import as_inputs
-from potluck.reading.tables import is_frame, rows_of
+from potluck.ingestion.arrays import as_inputs
+from potluck.ingestion.tables import is_frame, rows_of
 
 
 @dataclass(frozen=True, eq=False)

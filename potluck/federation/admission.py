@@ -15,9 +15,9 @@ from potluck.core.inputs import alike, describe
 from potluck.core.samples import Samples, SharedData
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.ingestion.user_data import read_inputs, read_labelled
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
-from potluck.reading.given import read_inputs, read_labelled
 
 log = logging.getLogger(__name__)
 

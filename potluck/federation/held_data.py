@@ -12,8 +12,8 @@ from potluck.core.tasks import Task
 from potluck.core.window import Window
 from potluck.federation.class_weights import with_class_weights
 from potluck.federation.model_inputs import ModelInputs, divided
-from potluck.reading.given import Given, read_labelled
-from potluck.reading.lazy import Preload
+from potluck.ingestion.lazy import Preload
+from potluck.ingestion.user_data import UserData, read_labelled
 
 if TYPE_CHECKING:
     from potluck.core.samples import SharedData
@@ -70,7 +70,7 @@ class DataHolder(ABC):
 
     def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
         given = read_labelled(data, owner, preload)
-        return Given(given.inputs.inputs(), given.y).encoded(self.task, owner)
+        return UserData(given.inputs.inputs(), given.y).encoded(self.task, owner)
 
     def _take_up(self, seed: int, public: SharedData | None, *, fit: bool = True) -> None:
         """Divides its data anew for a federation of this seed, and preprocesses them."""

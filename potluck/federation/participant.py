@@ -26,11 +26,11 @@ from potluck.engines.base import Answering, AnsweringSession, own_model
 from potluck.federation.declared_models import NamedModels, together
 from potluck.federation.held_data import HELD_DATA
 from potluck.federation.joining import TOGETHER, Joining, as_learner, field_of
+from potluck.ingestion.lazy import Preload
+from potluck.ingestion.user_data import read_inputs
 from potluck.learners.network import Network
 from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stages
 from potluck.models import makes_models
-from potluck.reading.given import read_inputs
-from potluck.reading.lazy import Preload
 
 if TYPE_CHECKING:
     from potluck.core.samples import SharedData

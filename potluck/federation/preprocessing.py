@@ -12,9 +12,9 @@ from potluck.core.errors import DataError, ModelError, SettingsError
 from potluck.core.randomness import all_seeded, derive
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
+from potluck.ingestion.user_data import read_inputs
 from potluck.learners import serialization
 from potluck.learners.estimator import seeding, table_rows
-from potluck.reading.given import read_inputs
 
 
 class Preprocessing:

@@ -20,7 +20,7 @@ from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.federation.tuning import choose_plan
-from potluck.reading.tables import rows_of
+from potluck.ingestion.tables import rows_of
 
 if TYPE_CHECKING:
     from potluck.recipes.recipe import Recipe

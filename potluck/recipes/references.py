@@ -26,11 +26,11 @@ from potluck.core.task_choice import TASKS, as_task
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.data.loaders import file_kind
 from potluck.federation.method import Method
+from potluck.ingestion import files
+from potluck.ingestion.files import reader_of
 from potluck.methods import METHODS
 from potluck.models import MODELS
 from potluck.preparation.common_preprocessor import READ_PREPROCESSOR, read_preprocessor
-from potluck.reading import files
-from potluck.reading.files import reader_of
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 SUPPLIED = {

@@ -9,7 +9,7 @@ from potluck.core.classification import Classification
 from potluck.core.inputs import InputKind
 from potluck.core.labels import UNLABELLED
 from potluck.core.samples import InputSource, SharedData
-from tests.reading.datasets import shaken
+from tests.ingestion.datasets import shaken
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])

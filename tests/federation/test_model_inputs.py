@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from potluck import Classification, DataError, Samples, SettingsError
 from potluck.core.samples import SharedData
 from potluck.federation.model_inputs import ModelInputs, divided
-from potluck.reading.given import read_inputs
+from potluck.ingestion.user_data import read_inputs
 
 FRAME = pd.DataFrame({"a": [0.0, 2.0, 4.0, 6.0]})
 TASK = Classification(("no", "yes"))

@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardSc
 
 from potluck import Classification, DataError, ModelError, Samples, SettingsError
 from potluck.federation.preprocessing import Preprocessing
-from potluck.reading.given import read_inputs
+from potluck.ingestion.user_data import read_inputs
 
 FRAME = pd.DataFrame({"age": [30.0, np.nan, 52.0, 40.0], "stage": ["I", "II", "I", "III"]})
 Y = torch.tensor([0, 1, 0, 1])

@@ -24,8 +24,8 @@ from potluck.core.objectives import cross_entropy, hard_and_soft
 from potluck.core.positions import PerPosition
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted, Job
+from potluck.ingestion.user_data import read_inputs
 from potluck.learners.estimator import Estimator
-from potluck.reading.given import read_inputs
 
 CPU = torch.device("cpu")
 LABELS = ("ant", "bee", "cat")

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import Dataset
 
 from potluck import Samples
-from potluck.reading.given import read_labelled
+from potluck.ingestion.user_data import read_labelled
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 0])

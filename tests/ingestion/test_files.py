@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from potluck import DataError
-from potluck.reading.files import read_arrays, read_images, read_table, reader_of
-from potluck.reading.given import read_labelled
+from potluck.ingestion.files import read_arrays, read_images, read_table, reader_of
+from potluck.ingestion.user_data import read_labelled
 
 FRAME = pd.DataFrame({"id": ["p1", "p2"], "age": [30.0, np.nan], "town": ["east", "west"], "ill": ["no", "yes"]})
 

@@ -12,20 +12,20 @@ from torch import Tensor
 from potluck.core.errors import DataError, nearest
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
-from potluck.reading.arrays import as_inputs, as_targets, as_weights
-from potluck.reading.datasets import Parts, as_items, as_memory_map, is_dataset
-from potluck.reading.lazy import Preload
-from potluck.reading.tables import as_table, is_frame, is_series
+from potluck.ingestion.arrays import as_inputs, as_targets, as_weights
+from potluck.ingestion.datasets import ItemColumns, as_items, as_memory_map, is_dataset
+from potluck.ingestion.lazy import Preload
+from potluck.ingestion.tables import as_table, is_frame, is_series
 
-WAYS = (
+DATA_FORMS = (
     "(x, y) or (x, y, weight) of arrays, (frame, 'column') for a DataFrame and its column of labels, or a torch "
     "Dataset of such pairs"
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """Data as they were given.
+class UserData:
+    """Data as a user gave them.
 
     Args:
         inputs: the inputs, and where there are any, sample weights.
@@ -46,16 +46,16 @@ class Given:
         return self.inputs.with_targets(y=y)
 
 
-def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> Given:
-    """Inputs and targets, in any form that ``WAYS`` names; inputs alone, as an array or ``(x, None)``."""
+def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> UserData:
+    """Inputs and targets, in any form that ``DATA_FORMS`` names; inputs alone, as an array or ``(x, None)``."""
     y: Any
     if is_dataset(data):
-        items = as_items(data, Parts(owner), preload)
+        items = as_items(data, ItemColumns(owner), preload)
         inputs, y, weight = items.inputs, items.y, items.weight
     elif isinstance(data, tuple | list) and len(data) in (2, 3):
         x, y, weight = (*data, None) if len(data) == 2 else data
         if is_dataset(x) and isinstance(y, str):
-            items = as_items(x, Parts(owner, y, weight if isinstance(weight, str) else None), preload)
+            items = as_items(x, ItemColumns(owner, y, weight if isinstance(weight, str) else None), preload)
             inputs, y, weight = items.inputs, items.y, items.weight if isinstance(weight, str) else weight
         else:
             x, y = _taken(x, y, owner)
@@ -64,10 +64,10 @@ def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> Given:
     elif isinstance(data, np.ndarray | Tensor):
         inputs, y, weight = read_inputs(data, owner), None, None
     else:
-        raise DataError(f"{owner}: {_not_a_pair(data)}; expected {WAYS}.")
+        raise DataError(f"{owner}: {_not_a_pair(data)}; expected {DATA_FORMS}.")
     if weight is not None:
         inputs = inputs.with_targets(weight=as_weights(weight, len(inputs), owner))
-    return Given(inputs, None if y is None else as_targets(y, len(inputs), owner))
+    return UserData(inputs, None if y is None else as_targets(y, len(inputs), owner))
 
 
 def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
@@ -75,7 +75,7 @@ def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
     if isinstance(x, Samples):
         return x.inputs()
     if is_dataset(x):
-        return as_items(x, Parts(owner, inputs_alone=True), preload).inputs
+        return as_items(x, ItemColumns(owner, inputs_alone=True), preload).inputs
     if isinstance(x, np.memmap):
         return as_memory_map(x, owner, preload)
     table = as_table(x.to_numpy() if is_series(x) else x, owner)

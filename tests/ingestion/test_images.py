@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from potluck import DataError
-from potluck.reading.images import ImageFolder
+from potluck.ingestion.images import ImageFolder
 
 
 def folder(tmp_path, size=(4, 6)):

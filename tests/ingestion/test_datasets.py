@@ -10,8 +10,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from potluck import DataError
-from potluck.reading.given import read_inputs, read_labelled
-from tests.reading.datasets import ByItself, Rows, Shaken, X, Y, shaken
+from potluck.ingestion.user_data import read_inputs, read_labelled
+from tests.ingestion.datasets import ByItself, Rows, Shaken, X, Y, shaken
 
 ALL = torch.arange(3)
 

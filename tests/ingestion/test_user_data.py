@@ -9,8 +9,8 @@ from torch.utils.data import TensorDataset
 
 from potluck import Classification, DataError, Samples
 from potluck.core.labels import UNLABELLED
-from potluck.reading.given import read_inputs, read_labelled
-from tests.reading.datasets import Rows, X, Y
+from potluck.ingestion.user_data import read_inputs, read_labelled
+from tests.ingestion.datasets import Rows, X, Y
 
 
 @pytest.mark.parametrize(

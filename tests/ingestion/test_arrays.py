@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from potluck import DataError
-from potluck.reading.arrays import as_inputs, as_targets, as_weights
-from tests.reading.datasets import X, Y
+from potluck.ingestion.arrays import as_inputs, as_targets, as_weights
+from tests.ingestion.datasets import X, Y
 
 
 @pytest.mark.parametrize(

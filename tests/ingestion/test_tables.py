@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import coo_matrix, csr_matrix
 
 from potluck import DataError, Samples
-from potluck.reading.given import read_inputs
+from potluck.ingestion.user_data import read_inputs
 
 TEXTS = ["no pain", "some pain", "much pain"]
 ROWS = torch.tensor([2, 0])

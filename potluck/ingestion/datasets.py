@@ -16,8 +16,8 @@ from potluck.core.errors import DataError, nearest
 from potluck.core.inputs import flat, nested
 from potluck.core.randomness import all_seeded, derive, drawing
 from potluck.core.samples import RowReader, Samples
-from potluck.reading.arrays import as_inputs
-from potluck.reading.lazy import LazyRows, Preload, Store, chunks, preloads
+from potluck.ingestion.arrays import as_inputs
+from potluck.ingestion.lazy import LazyRows, Preload, Store, chunks, preloads
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Items:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ItemColumns:
     """Which part of an item is what.
 
     Args:
@@ -92,7 +92,7 @@ def is_hugging_face(data: Any) -> bool:
     return all(hasattr(data, name) for name in ("column_names", "with_format", "num_rows"))
 
 
-def as_items(data: Any, parts: Parts, preload: Preload = "auto") -> Items:
+def as_items(data: Any, parts: ItemColumns, preload: Preload = "auto") -> Items:
     """Inputs, targets and weights of a dataset, and what reads the inputs anew where that makes a difference."""
     owner, kind = parts.owner, type(data).__name__
     _check(data, owner)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from potluck.core.errors import DataError, SettingsError, how_to_install, nearest
-from potluck.reading.images import ImageFolder
+from potluck.ingestion.images import ImageFolder
 
 TABLES = (".csv", ".parquet")
 ARRAYS = (".npz",)

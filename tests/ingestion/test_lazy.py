@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from potluck import DataError, Samples
-from potluck.reading import lazy
-from potluck.reading.lazy import LazyRows, Store, chunks, preloads
+from potluck.ingestion import lazy
+from potluck.ingestion.lazy import LazyRows, Store, chunks, preloads
 
 X = torch.arange(20.0).reshape(10, 2)
 ROWS = torch.tensor([7, 0, 7])
