@@ -17,7 +17,7 @@ class FedRep(BodySharing):
 
     The paper trains heads alone once more after the last round, everybody's: call it with ``body_epochs=0`` for that.
     Where an epoch is a few batches, one for the body is too little: eight participants with 40 digits each reach 56.1%
-    with 10 and 1 epochs, 79.0% with 5 and 5, and 73.8% alone (tests/integration/test_better_than_alone.py).
+    with 10 and 1 epochs, 79.0% with 5 and 5, and 73.8% alone (tests/integration/test_better_than_local.py).
 
     Args:
         head_epochs: epochs of the head; by default 10, as in the paper.

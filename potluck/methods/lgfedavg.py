@@ -17,7 +17,7 @@ class LGFedAvg(HeadSharing, Averaging):
     Extractors may be of any architecture with features of one width. All begin with one head, and with the extractors
     that they brought; the authors' code begins with models from FedAvg, and picks each participant's best on test data:
     not copied. By itself it gains little: eight participants with 40 digits each reach 74.3%, and 74.1% alone
-    (tests/integration/test_better_than_alone.py).
+    (tests/integration/test_better_than_local.py).
 
     Args:
         aggregation: as in ``HeadSharing``.

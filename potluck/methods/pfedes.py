@@ -33,7 +33,7 @@ class PFedES(Averaging):
     with one g. A participant answers with f(x) alone; label spaces may differ. The authors' code counts test samples,
     too, and lets all participants' extractors share one momentum: not copied. Eight participants with 40 digits each
     lose by it with μ 0.5 (69.7%, 74.1% alone), and gain little with 0.2 (74.7%):
-    tests/integration/test_better_than_alone.py.
+    tests/integration/test_better_than_local.py.
 
     Args:
         mu: μ, how much of f's training is on g(x); by default 0.5.
