@@ -23,6 +23,7 @@ def plan(**settings):
 
 DEFAULTS = {
     "CoFED": {"alpha": 0.3, "margin": 0.0, "update_batch_size": 1000, "update_epochs": None, "class_weighted": True},
+    "Describe": {"categories": [], "max_categories": 100, "bins": 32},
     "DraftFed": {
         "lambda1": 1.0,
         "lambda2": 1.0,
