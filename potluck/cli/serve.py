@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ def serve(
     from potluck.flower.superlink import SuperLink
 
     console = messages()
+    os.umask(0o077)  # what participants send is nobody else's on this machine
     settings = read_federation(file, port=port)
     folder = out or Path("runs") / f"{file.stem}-{settings.seed}"
     if (folder / "settings.json").exists() and not resume:

@@ -1,8 +1,8 @@
-"""Starts Flower's SuperLink with two ports. Run as a program: nothing here imports potluck.
+"""Starts Flower's SuperLink with two ports. Run as a program.
 
 Flower answers everything on one port: nodes, but also whoever wants to start a run or register a key, without asking
-who that is. So that port stays on this machine, for ``potluck serve``; participants connect to a second one,
-where only what nodes need is answered, and no request may be larger than a limit.
+who that is. So that port stays on this machine, for the programs of the user who runs ``potluck serve``; participants
+connect to a second one, where only what nodes need is answered, and no request may be larger than a limit.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ import os
 import re
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from potluck.flower.same_user import SameUserProtocol
 
 NODE_PATH = "/v1/fleet/"
 """How the paths begin that nodes ask for."""
 HEAD_TIMEOUT = 20.0
 """Seconds until the head of a request must have come."""
+BODY_TIMEOUT = 600.0
+"""Seconds until the rest of it must have come."""
+MAX_HEAD_BYTES = 2**16
+"""How many bytes the head of a request may have."""
 MOST_CONNECTIONS = 500
 """How many connections there may be at a time."""
 
@@ -46,7 +51,7 @@ class PortFilter:
             print(f"Refused a {scope['type']} from {scope['client']}.", flush=True)
             await send({"type": "websocket.close", "code": 1008})
         elif not is_for_nodes(scope):
-            print(f"Refused {scope['path']} from {scope['client']}: only nodes may ask here.", flush=True)
+            print(f"Refused {scope['path'][:200]!a} from {scope['client']}: only nodes may ask here.", flush=True)
             await _refuse(send, 403, b"Only nodes may ask here.")
         elif not self._ready.exists():
             await _refuse(send, 503, b"Not ready yet.")  # which nodes take as: try again
@@ -64,33 +69,62 @@ def is_for_nodes(scope: dict[str, Any]) -> bool:
     return plain and path.startswith(NODE_PATH) and not {"", ".", ".."} & set(path[1:].split("/"))
 
 
-class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Closes a connection whose request does not begin in time, and those that are too many."""
+class GuardedProtocol(SameUserProtocol):
+    """Closes a connection whose request does not come in time, or whose head does not end, and those that are too many.
+
+    At the port that is for this machine other users are turned away.
+    """
+
+    public_port: ClassVar[int | None] = None
+    """The port that is for everybody: it has a limit of its own, so that nobody there keeps this machine out."""
 
     _timer: asyncio.TimerHandle | None = None
+    _head_bytes: int | None = 0
+    """How much of a head has come; None while no head is due."""
+
+    def serves_all(self, transport: Any) -> bool:
+        return bool(transport.get_extra_info("sockname")[1] == self.public_port)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if self.serves_all(transport) and self._others() > MOST_CONNECTIONS:
             transport.close()
         else:
-            self._wait_for_head()
+            self._wait(HEAD_TIMEOUT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes is not None and self._head_bytes > MAX_HEAD_BYTES:
+            self.transport.abort()
+
     def on_headers_complete(self) -> None:
-        self._stop_waiting()
+        self._head_bytes = None
+        self._wait(BODY_TIMEOUT)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self.cycle.response_complete:  # else the next head is waited for already
+            self._stop_waiting()
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._wait_for_head()
+        self._head_bytes = 0
+        self._wait(HEAD_TIMEOUT)
 
-    def _wait_for_head(self) -> None:
+    def _others(self) -> int:
+        """How many connections there are to the public port."""
+        return sum(each.server is not None and each.server[1] == self.public_port for each in self.connections)
+
+    def _wait(self, seconds: float) -> None:
         self._stop_waiting()
-        self._timer = self.loop.call_later(HEAD_TIMEOUT, self.transport.close)
+        self._timer = self.loop.call_later(seconds, self.transport.abort)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -123,7 +157,8 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
     max_bytes, ready = int(os.environ["POTLUCK_MAX_REQUEST_BYTES"]), Path(os.environ["POTLUCK_READY"])
     filtered = PortFilter(app, public_port, max_bytes, ready)
     known = {name: value for name, value in settings.items() if name not in ("reload", "workers")}
-    settings = {**known, "http": GuardedProtocol}
+    GuardedProtocol.public_port = public_port
+    settings = {**known, "http": GuardedProtocol, "ws": "none"}
     server = uvicorn.Server(uvicorn.Config(filtered, host=host, port=port, **settings))
     server.run(sockets=[_listen(host, port), _listen(public_host, public_port)])
 

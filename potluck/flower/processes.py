@@ -152,5 +152,5 @@ def only_our_app(folder: Path) -> Path:
     for name, line in {"flwr-clientapp": own, **dict.fromkeys(OTHER_APPS, refusal)}.items():
         script = folder / name
         script.write_text(f"#!/bin/sh\n{line}\n")
-        script.chmod(0o755)
+        script.chmod(0o700)
     return folder

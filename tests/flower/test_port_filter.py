@@ -91,13 +91,16 @@ async def app_for_all(scope, receive, send):
 
 
 @contextlib.asynccontextmanager
-async def listening():
+async def listening(public=True):
     config = uvicorn.Config(app_for_all, port=0, http=GuardedProtocol, lifespan="off", log_level="error")
     server = uvicorn.Server(config)
     task = asyncio.ensure_future(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
+    port = server.servers[0].sockets[0].getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GuardedProtocol, "public_port", port if public else None)
+        yield port
     server.should_exit = True
     await task
 
@@ -120,3 +123,57 @@ def test_half_open_connections_are_closed_and_there_are_only_so_many(monkeypatch
             return ended
 
     assert asyncio.run(scene()) == [b""] * 8
+
+
+async def sent(port, *pieces):
+    """What comes back of some pieces, one after the other, until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        return await asyncio.wait_for(reader.read(), 5)
+    return b"reset"
+
+
+HEAD = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+
+
+def test_a_head_that_does_not_end_is_not_kept():
+    async def scene():
+        async with listening() as port:
+            return await sent(port, b"GET / HTTP/1.1\r\n", *[b"X: " + b"y" * 30_000 + b"\r\n"] * 5)
+
+    assert asyncio.run(scene()) in (b"", b"reset")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(port_filter, "HEAD_TIMEOUT", 0.3)
+    monkeypatch.setattr(port_filter, "BODY_TIMEOUT", 0.3)
+
+    async def reads(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+
+    async def scene():
+        async with listening() as port:
+            answered = await sent(port, HEAD, b"0123456789", b"POST /x HTT")  # the head that follows is late, too
+            monkeypatch.setitem(globals(), "app_for_all", reads)
+        async with listening() as port:
+            return answered, await sent(port, HEAD, b"01234")
+
+    answered, silent = asyncio.run(scene())
+    assert answered.startswith(b"HTTP/1.1 200")
+    assert silent in (b"", b"reset")
+
+
+def test_connections_to_the_public_port_do_not_keep_this_machine_out(monkeypatch):
+    monkeypatch.setattr(port_filter, "MOST_CONNECTIONS", 0)
+
+    async def scene(public):
+        async with listening(public) as port:
+            return await sent(port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    assert asyncio.run(scene(True)) in (b"", b"reset")
+    assert asyncio.run(scene(False)).startswith(b"HTTP/1.1 200")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import re
 import signal
 import ssl
 import urllib.error
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from potluck.flower.certificates import make_keys
+from tests.flower.other_user import as_another_user, needs_another_user
 from tests.flower.programs import THINGS, Site
 from tests.tables import agree
 
@@ -108,6 +111,50 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
     agree(site.rows(), site.serial(), 1e-12)
     assert "p1 is back" in site.said("serve")
     assert "trying again" in site.said("p1")
+
+
+@needs_another_user
+def test_another_user_of_the_machine_reaches_neither_messages_nor_controls(tmp_path):
+    """Flower answers whoever connects: with tasks and tokens at a participant, and at the server with all controls."""
+    site = guarded(tmp_path, rounds=1)
+    with site:
+        site.serve()
+        site.join("p0")
+        site.until(lambda: "p0 is here" in site.said("serve"), "p0 to come")
+        here = [command for _, command in _processes() if str(tmp_path) in command]
+        commands = {name: command for command in here for name in PROGRAMS if name in command}
+        for name, (path, context) in PROGRAMS.items():
+            port = int(re.search(r"--port (\d+)", commands[name])[1])
+            assert ask(port, path, context(tmp_path / "keys")) > 0, "it answers its owner"
+            assert as_another_user(ask, port, path, context(tmp_path / "keys")) == 0
+        assert "Turned away another user" in (tmp_path / "run" / "flower" / "superlink.log").read_text()
+        site.join("p1")
+        site.wait("serve", "p0", "p1")
+    agree(site.rows(), site.serial(), 1e-12)
+    private = [tmp_path / "state-p0", tmp_path / "run" / "flower", tmp_path / "run" / "audit.jsonl"]
+    assert [path.stat().st_mode & 0o077 for path in private] == [0] * 3
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "state-p0").rglob("*") if not path.is_socket()} == {0}
+
+
+PROGRAMS = {
+    "port_filter.py": (
+        "/v1/control/list-runs",
+        lambda keys: ssl.create_default_context(cafile=str(keys / "ca.crt")),
+    ),
+    "verified_supernode.py": ("/v1/runtime/acquire-task", lambda keys: None),
+}
+"""Flower's programs that listen on this machine, what they are asked, and how they prove who they are."""
+
+
+def ask(port, path, context):
+    """The status of what a port answers; 0 for nothing."""
+    url = f"http{'' if context is None else 's'}://127.0.0.1:{port}{path}"
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, data=b""), timeout=10, context=context).status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (OSError, http.client.HTTPException):
+        return 0
 
 
 def _processes() -> list[tuple[int, str]]:
