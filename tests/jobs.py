@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from potluck.core.job import Job
 from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.engines.batched.trainer import Training
 from potluck.learners.network import Network

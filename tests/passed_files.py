@@ -18,6 +18,7 @@ VALUES = {
         "payload",
         "schema",
         "exchange_order",
+        "job",
         "samples",
         "inputs",
         "plan",

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from potluck.core.job import Job
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.requests import Exchange, Job
+from potluck.core.requests import Exchange
 from potluck.engines.base import Session
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method

@@ -12,7 +12,8 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 
 if TYPE_CHECKING:
-    from potluck.core.requests import Fitted, Job
+    from potluck.core.job import Job
+    from potluck.core.requests import Fitted
 
 
 class Learner(ABC):

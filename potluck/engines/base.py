@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from potluck.core.job import Job
 from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Party, Storage
 from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
 from potluck.core.randomness import derive
-from potluck.core.requests import Exchange, Fitted, Job, Predict, Request
+from potluck.core.requests import Exchange, Fitted, Predict, Request
 from potluck.core.samples import Samples
 from potluck.engines.hardware import computing_in, free_memory, total_memory
 from potluck.engines.record import EngineRecord

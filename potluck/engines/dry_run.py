@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from potluck.core.job import Job
 from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Party
-from potluck.core.requests import Job
 from potluck.core.samples import Samples
 from potluck.engines.base import Answering, Timed
 from potluck.engines.serial import Serial

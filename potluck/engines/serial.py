@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from potluck.core.requests import Job
+from potluck.core.job import Job
 from potluck.engines.base import Engine, Timed
 
 

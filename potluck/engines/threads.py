@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from potluck.core.inputs import kinds_key
-from potluck.core.requests import Job
+from potluck.core.job import Job
 from potluck.engines.auto.strategies import operations
 from potluck.learners.network import Network
 from potluck.learners.schedule import rows_at_once

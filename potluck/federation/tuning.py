@@ -9,10 +9,11 @@ from itertools import product
 from typing import Any
 
 from potluck.core.errors import DataError, ModelError, SettingsError, nearest
+from potluck.core.job import Job
 from potluck.core.objectives import TASK
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
-from potluck.core.requests import Fit, Job, Predict, Work
+from potluck.core.requests import Fit, Predict, Work
 from potluck.engines import make_engine
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network

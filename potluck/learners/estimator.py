@@ -13,10 +13,11 @@ from torch import Tensor
 
 from potluck.core.classification import Classification
 from potluck.core.errors import ModelError, PotluckError
+from potluck.core.job import Job
 from potluck.core.learner import Learner
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
-from potluck.core.requests import Fitted, Job
+from potluck.core.requests import Fitted
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.learners import serialization

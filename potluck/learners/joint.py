@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from potluck.core.job import Job, OptimizerState
 from potluck.core.model_view import SeveralModules
 from potluck.core.plan import Plan
-from potluck.core.requests import Job, OptimizerState
 from potluck.core.samples import Samples
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits

@@ -16,12 +16,13 @@ from potluck.core.classification import Classification
 from potluck.core.errors import ModelError, nearest
 from potluck.core.groups import chosen, names_of, within
 from potluck.core.inputs import advice_on, describe, moved, nested
+from potluck.core.job import Job, OptimizerState
 from potluck.core.learner import Learner
 from potluck.core.model_spec import OWN
 from potluck.core.model_view import FrozenModel, ModelView, SeveralModules, view_of
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, seeded
-from potluck.core.requests import Fitted, Job, OptimizerState
+from potluck.core.requests import Fitted
 from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.core.tasks import Task

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from potluck.core.inputs import flat, is_input
+from potluck.core.job import Job
 from potluck.core.plan import Plan
 from potluck.core.randomness import all_seeded, derive, generator
-from potluck.core.requests import Job
 from potluck.core.samples import Samples
 
 GRADIENT_NOISE = "gradient noise of "

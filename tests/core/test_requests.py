@@ -9,9 +9,10 @@ from torch import nn
 
 from potluck.core.classification import Classification
 from potluck.core.errors import ModelError
+from potluck.core.job import Job
 from potluck.core.model_view import FrozenModel
 from potluck.core.objectives import cross_entropy
-from potluck.core.requests import Fit, Fitted, Job, Predict, Tap
+from potluck.core.requests import Fit, Fitted, Predict, Tap
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial, base
 from potluck.engines.batched import engine as batched

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from potluck.core.classification import Classification
+from potluck.core.job import Job
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.requests import Exchange, Fit, Job, Predict
+from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
 from potluck.engines import Serial, base
 from potluck.engines.base import timed_alone

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from potluck.core.errors import SettingsError
+from potluck.core.job import Job
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job, Predict
+from potluck.core.requests import Fit, Predict
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial, make_engine
 from potluck.engines.hardware import computing_in

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import potluck
-from potluck.core.requests import Job
+from potluck.core.job import Job
 from potluck.flower.engine import Rules, TooFewError
 from potluck.flower.protocol import Message
 from potluck.flower.public_data import to_payload

@@ -11,8 +11,9 @@ from torch.utils.data import Dataset
 
 import potluck
 from potluck.core.errors import SettingsError
+from potluck.core.job import Job
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job, Predict
+from potluck.core.requests import Fit, Predict
 from potluck.engines import Batched, Serial
 from potluck.engines.auto.workers import Forked, answer_in_workers
 from potluck.learners.network import Network

@@ -20,10 +20,11 @@ from xgboost import XGBClassifier
 
 from potluck import Fit, ModelError, Plan, PotluckError, Predict, Samples, Tap
 from potluck.core.classification import Classification
+from potluck.core.job import Job
 from potluck.core.objectives import cross_entropy, hard_and_soft
 from potluck.core.positions import PerPosition
 from potluck.core.randomness import derive
-from potluck.core.requests import Fitted, Job
+from potluck.core.requests import Fitted
 from potluck.ingestion.user_data import read_inputs
 from potluck.learners.estimator import Estimator
 

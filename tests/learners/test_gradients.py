@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from potluck.core.errors import ModelError, SettingsError
+from potluck.core.job import Job
 from potluck.core.objectives import cross_entropy
 from potluck.core.plan import Plan
 from potluck.core.randomness import generator
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import engine as batched

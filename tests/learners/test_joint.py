@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from potluck.core.job import Job
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.learners.joint import JointNetwork
 from potluck.learners.network import Network

@@ -10,8 +10,9 @@ from torch import nn
 
 from potluck import Fit, FrozenModel, ModelError, Plan, Predict, Samples, Tap
 from potluck.core.classification import Classification
+from potluck.core.job import Job
 from potluck.core.objectives import cross_entropy
-from potluck.core.requests import Fitted, Job
+from potluck.core.requests import Fitted
 from potluck.learners.network import Network
 from potluck.learners.schedule import EVALUATION_BATCH, batch_schedule
 

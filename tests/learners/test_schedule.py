@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from potluck.core.job import Job
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.learners.network import Network
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from potluck.core.requests import Job
+from potluck.core.job import Job
 from potluck.engines.auto.engine import Auto
 from potluck.engines.auto.strategies import Kind, Strategy, possible, samples_seen
 from potluck.engines.auto.workers import Failure, cores

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
-from potluck.core.requests import Job
+from potluck.core.job import Job
 from potluck.engines.auto.strategies import Kind, Strategy, Wave, choose, convolves, key_of, samples_seen
 from potluck.engines.auto.workers import Failure, Forked, answer_in_workers, cores
 from potluck.engines.base import Timed

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from potluck.core.inputs import kinds_key, shapes
+from potluck.core.job import Job
 from potluck.core.model_view import ModelView
 from potluck.core.randomness import seeded
-from potluck.core.requests import Job
 from potluck.learners.network import Network
 
 Strategy = Literal["alone", "stacked", "workers", "workers, channels last"]

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from potluck.core.job import Job
 from potluck.core.processes import ending_with_parent
-from potluck.core.requests import Job
 from potluck.engines.base import Timed, timed_alone
 from potluck.learners.network import Network
 

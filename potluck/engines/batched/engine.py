@@ -21,10 +21,10 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from potluck.core.inputs import moved
+from potluck.core.job import Job
 from potluck.core.model_view import ModelView, copy_holding
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
-from potluck.core.requests import Job
 from potluck.engines.base import Engine, Timed, suiting
 from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS

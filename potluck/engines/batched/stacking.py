@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from potluck.core.inputs import Batch, nested
+from potluck.core.job import Job
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.core.requests import Job
 from potluck.engines.batched.optimizers import Moments
 from potluck.learners.network import Network, skeleton
 from potluck.learners.schedule import JointStep, batch_of

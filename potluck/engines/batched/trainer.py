@@ -14,10 +14,11 @@ from torch.func import grad_and_value, vmap
 
 from potluck.core.groups import chosen
 from potluck.core.inputs import Batch, size_of
+from potluck.core.job import Job
 from potluck.core.model_view import copy_holding, view_of
 from potluck.core.objectives import AnyObjective, Gradients
 from potluck.core.randomness import derive
-from potluck.core.requests import Fitted, Job
+from potluck.core.requests import Fitted
 from potluck.engines.batched.cuda_graphs import Replayed, replayed
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
 from potluck.engines.batched.kernels.factored_linear import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from potluck.core.job import Job
 from potluck.core.plan import Plan
-from potluck.core.requests import Fit, Job
+from potluck.core.requests import Fit
 from potluck.learners.network import Network
 from tests.jobs import samples
 

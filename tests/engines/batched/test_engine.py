@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.core.requests import Fit, Job, Predict
+from potluck.core.job import Job
+from potluck.core.requests import Fit, Predict
 from potluck.engines import Auto, Batched, Serial, base
 from potluck.engines.auto import engine as auto
 from potluck.engines.batched import engine as batched
