@@ -38,6 +38,21 @@ class Settings(BaseModel):
             raise SettingsError(explain(type(self), error)) from None
 
 
+def check_kind(name: str, value: Any, kind: type, example: str, *, optional: bool = False) -> None:
+    """Raises SettingsError unless an argument of a function is of that class; None only where it is optional."""
+    if not isinstance(value, kind) and not (optional and value is None):
+        raise SettingsError(f"{name} is {value!r}; expected a {kind.__name__}, e.g. {example}.")
+
+
+def check_count(name: str, value: Any, what: str, least: int, *, optional: bool = False) -> None:
+    """Raises SettingsError unless an argument of a function is a number from ``least`` on, or None if optional."""
+    if optional and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        otherwise = ", or None" if optional else ""
+        raise SettingsError(f"{name} is {value!r}; expected a number of {what} from {least} on{otherwise}.")
+
+
 def explain(kind: type[BaseModel], error: ValidationError) -> str:
     """A validation error as text: for each mistake the setting, its value, what was expected."""
     return "\n".join(text for _, text in mistakes(kind, error, f"{kind.__name__}: "))

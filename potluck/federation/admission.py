@@ -11,6 +11,7 @@ import torch
 
 from potluck.core.architecture import Architecture, Itself
 from potluck.core.errors import DataError, RequirementsError, SettingsError
+from potluck.core.history import SERVER
 from potluck.core.inputs import alike, describe
 from potluck.core.samples import Samples, SharedData
 from potluck.federation.method import Method
@@ -94,6 +95,10 @@ class Admission:
             raise RequirementsError(
                 f"{type(method).__name__} does not fit this federation:"
                 + "".join(f"\n- {reason}" for reason in reasons)
+            )
+        if SERVER in self.participants and (method.reported() or method.server_reports) and not alone:
+            raise SettingsError(
+                f"A participant is named {SERVER!r}, which rows of the server's models say; choose another name."
             )
         if needs.same_architecture:
             self._say_where_one_network_means_different_things()

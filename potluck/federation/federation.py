@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from potluck.channel.channel import Channel
-from potluck.core.errors import RequirementsError, SettingsError, nearest
+from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.exchange_order import Phase
 from potluck.core.history import IDLE, SERVER, History, Row
 from potluck.core.inputs import shapes
@@ -20,27 +20,23 @@ from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
 from potluck.core.samples import Samples, SharedData
+from potluck.core.settings import check_count, check_kind
 from potluck.core.tasks import Task
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published, published_test
 from potluck.federation.availability import Availability, as_availability
 from potluck.federation.clock import VirtualClock
-from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
 from potluck.federation.method import Method
-from potluck.federation.newcomers import adapting, check_newcomers, nothing_noted
+from potluck.federation.newcomers import adapting, check_newcomers, has_joined, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop, ParticipantTally
 from potluck.federation.server import Server
-from potluck.federation.storage import DiskStorage
-from potluck.runs.checkpoint import Fingerprint
-from potluck.runs.folder import RunFolder
+from potluck.federation.storage import make_storage
+from potluck.federation.stored_run import StoredRun
 
 log = logging.getLogger(__name__)
-
-STORAGES = ("memory", "disk")
-"""Where participants can be while others run."""
 
 Callback = Callable[["Federation", list[Row]], None]
 
@@ -95,35 +91,25 @@ class Federation:
         unseen: Iterable[Participant] = (),
         unseen_epochs: int = 0,
     ) -> None:
-        if not isinstance(method, Method):
-            raise SettingsError(f"method is {method!r}; expected a Method, e.g. potluck.methods.CoFED(alpha=0.3).")
+        check_kind("method", method, Method, "potluck.methods.CoFED(alpha=0.3)")
+        check_kind("clock", clock, VirtualClock, 'VirtualClock(devices="phone")', optional=True)
+        check_kind("channel", channel, Channel, "Channel(up=[TopK(0.1)])", optional=True)
         check_participation(participation)
-        if clock is not None and not isinstance(clock, VirtualClock):
-            raise SettingsError(f'clock is {clock!r}; expected a VirtualClock, e.g. VirtualClock(devices="phone").')
-        if max_concurrent is not None and (
-            isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1
-        ):
-            raise SettingsError(
-                f"max_concurrent is {max_concurrent!r}; expected a number of participants from 1 on, or None."
-            )
-        if storage not in STORAGES:
-            raise SettingsError(f"storage is {storage!r}.{nearest(storage, STORAGES)}")
+        check_count("max_concurrent", max_concurrent, "participants", least=1, optional=True)
         self.method = method
         self.seed = seed
         self.participation = participation
         self.availability, self.clock = as_availability(availability), clock
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
         self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
-        self.storage = DiskStorage(self.engine.timing, max_concurrent) if storage == "disk" else None
+        self.storage = make_storage(storage, self.engine.timing, max_concurrent)
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
-        if channel is not None and not isinstance(channel, Channel):
-            raise SettingsError(f"channel is {channel!r}; expected a Channel, e.g. Channel(up=[TopK(0.1)]).")
         self.channel = channel or Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, if any; stored with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
-        self._kept: RunFolder | None = None
+        self._stored: StoredRun | None = None
         self._answering, self._server_answering = method.answering(), method.server_answering()
 
         shown, tests = published(public), published_test(test)
@@ -166,10 +152,6 @@ class Federation:
         if not admission.participants:
             raise SettingsError("A federation needs at least one participant; got none.")
         admission.check_fit(self.method, shown)
-        if SERVER in admission.participants and (self.method.reported() or self.method.server_reports):
-            raise SettingsError(
-                f"A participant is named {SERVER!r}, which rows of the server's models say; choose another name."
-            )
         return admission.participants
 
     def _store(self, participant: Participant) -> None:
@@ -207,16 +189,18 @@ class Federation:
                 raise SettingsError("There is nothing to resume without `run_dir`.")
             self._run(rounds, list(callbacks))
             return self.history
-        kept = self._kept if self._kept is not None and self._kept.path == Path(run_dir) else None
-        with kept or RunFolder(run_dir, resume=resume) as folder:
-            identity = fingerprint(self)
-            if kept is None:
-                self._begin(folder, identity)
+        run = self._stored if self._stored and self._stored.path == Path(run_dir) else StoredRun(self, run_dir, resume)
+        with run:
+            run.begin()
+            self._stored = run
             last = rounds if resume else self.history.rounds + rounds
-            keep = self._keeper(folder, identity, last, checkpoint_every)
+
+            def keep(number: int) -> None:
+                run.keep(number, checkpoint=number % checkpoint_every == 0 or number == last)
+
             self._run(last - self.history.rounds, list(callbacks), keep)
             told = {"unseen": self.unseen_metrics} if self.unseen else {}
-            folder.finish(self.history, {**told, **self.method.results(self.server), **self.engine.report()})
+            run.finish({**told, **self.method.results(self.server), **self.engine.report()})
         return self.history
 
     def _run(self, rounds: int, callbacks: list[Callback], keep: Callable[[int], None] | None = None) -> None:
@@ -259,34 +243,6 @@ class Federation:
             self.server.build_models()
         self._joined = {**joined, **tallies}
 
-    def _begin(self, folder: RunFolder, identity: Fingerprint) -> None:
-        """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one."""
-        for participant in self.participants.values():
-            participant.check_keepable()
-        found = folder.begin(settings_as_run(self), identity)
-        if found is None:
-            folder.append(self.history.recorded())
-        else:
-            check_resumable(
-                self.participants.values(), self.method, self.keep_optimizer, self.channel, self.participation
-            )
-            snapshot, history = found
-            self.restore(snapshot)
-            self.history = history
-            self._be_in(history.rounds)
-        self._kept = folder
-
-    def _keeper(self, folder: RunFolder, identity: Fingerprint, last: int, every: int) -> Callable[[int], None]:
-        """After each round what was recorded goes to the folder, and then, if it is time, a checkpoint."""
-
-        def keep(number: int) -> None:
-            with self.engine.timing("checkpoint"):
-                folder.append(self.history.recorded(number))
-                if number % every == 0 or number == last:
-                    folder.save(number, self.snapshot(), identity)
-
-        return keep
-
     def profile(self) -> Profiler:
         """Times the run, phase by phase, from now on, and returns the profiler."""
         return self.engine.profile()
@@ -327,10 +283,7 @@ class Federation:
             person.round = self.history.rounds
         with nothing_noted(self.server):
             tallies = self._exchanges.play("join", people, self.keep_optimizer)
-        for name, tally in tallies.items():
-            if tally.refused is not None:
-                log.warning("%s could not join as a newcomer: %s", name, tally.refused)
-        there = [person for person in people if tallies[person.name].refused is None]
+        there = [person for person in people if has_joined(person.name, tallies[person.name])]
         if self.unseen_epochs:
             list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
         scores = self.engine.evaluate({person.name: person for person in there}, self.test_of, self._answering)
@@ -338,20 +291,17 @@ class Federation:
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
+        codecs = self.server.codec_memory
         return {
             "joined": {name: asdict(tally) for name, tally in (self._joined or {}).items()},
             "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
-            **(
-                {"codecs": LazyReplies(codecs, codecs.__getitem__)}
-                if any((codecs := self.server.codec_memory).values())
-                else {}
-            ),
+            **({"codecs": LazyReplies(codecs, codecs.__getitem__)} if any(codecs.values()) else {}),
         }
 
-    def restore(self, snapshot: State) -> None:
-        """Restores what ``snapshot`` returned; the next round goes on from there."""
+    def restore(self, snapshot: State, history: History) -> None:
+        """Restores what ``snapshot`` returned, and the history up to there; the next round goes on from there."""
         self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
@@ -359,6 +309,8 @@ class Federation:
         self.server.restore(snapshot["server"])
         self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}
         self.engine.restore(snapshot["engine"])
+        self.history = history
+        self._be_in(history.rounds)
 
     def _round(self, number: int) -> None:
         """One round: those chosen do their half, all are evaluated, the history grows."""

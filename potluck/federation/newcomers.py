@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from torch.utils._pytree import tree_map
 
 from potluck.core.errors import SettingsError
 from potluck.core.requests import Fit
+from potluck.core.settings import check_count
 from potluck.federation.method import Method, Steps
 from potluck.federation.participant import Participant
 from potluck.federation.round import ParticipantTally
 from potluck.federation.server import Server
 
-Joining = Callable[[list[Participant]], Mapping[str, ParticipantTally]]
-"""Has these participants join, and says how that went for each."""
+log = logging.getLogger(__name__)
 
 
 def check_newcomers(method: Method, names: Collection[str], epochs: int) -> None:
     """Raises SettingsError where nobody may come late, so that there would be nothing to show."""
-    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 0:
-        raise SettingsError(f"unseen_epochs is {epochs!r}; expected a number of local epochs from 0 on.")
+    check_count("unseen_epochs", epochs, "local epochs", least=0)
     if names and not method.late_joining:
         raise SettingsError(
             f"unseen names {', '.join(sorted(names))}, but with {type(method).__name__} nobody may join late, "
@@ -37,6 +37,13 @@ def adapting(epochs: int) -> Callable[[Participant], Steps]:
         return None
 
     return adapt
+
+
+def has_joined(name: str, tally: ParticipantTally) -> bool:
+    """Whether a newcomer could join; says why, if not."""
+    if tally.refused is not None:
+        log.warning("%s could not join as a newcomer: %s", name, tally.refused)
+    return tally.refused is None
 
 
 @contextmanager

@@ -19,11 +19,15 @@ from weakref import WeakValueDictionary, ref
 from torch import Tensor, nn
 
 from potluck.core.architecture import Architecture
+from potluck.core.errors import SettingsError, nearest
 from potluck.core.samples import InputSource, RowReader, Samples
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
 from potluck.runs.serialization import read_state, save_state
+
+STORAGES = ("memory", "disk")
+"""Where participants can be while others run."""
 
 LOADED = 64
 """How many participants stay in memory of those that are loaded one by one, by default."""
@@ -185,3 +189,12 @@ def _version_of(thing: Any) -> Version | None:
 
 def _seen(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor._version
+
+
+def make_storage(
+    kind: str, timing: Callable[[str], AbstractContextManager[None]], loaded: int | None
+) -> DiskStorage | None:
+    """The storage of that name; None for memory, where everybody simply stays."""
+    if kind not in STORAGES:
+        raise SettingsError(f"storage is {kind!r}.{nearest(kind, STORAGES)}")
+    return DiskStorage(timing, loaded) if kind == "disk" else None

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from potluck import SettingsError
-from potluck.core.settings import Settings, mistakes
+from potluck.core.settings import Settings, check_count, check_kind, mistakes
 
 
 class Oven(Settings):
@@ -131,3 +131,21 @@ def test_for_what_is_no_name_no_name_is_suggested():
     """A path names code of somebody's own: what there is here is not what was meant."""
     with pytest.raises(SettingsError, match=r"^Kitchen: wall = 'my\.walls:white'\. Input should be 'white' or 'green'"):
         Kitchen(oven=Oven(), size=1, wall="my.walls:white")
+
+
+def test_an_argument_is_of_its_class():
+    check_kind("oven", Oven(), Oven, "Oven(heat=200)")
+    check_kind("oven", None, Oven, "Oven(heat=200)", optional=True)
+    for value, optional in ((None, False), ("hot", True), ("hot", False)):
+        with pytest.raises(SettingsError, match=rf"^oven is {value!r}; expected a Oven, e\.g\. Oven\(heat=200\)\.$"):
+            check_kind("oven", value, Oven, "Oven(heat=200)", optional=optional)
+
+
+def test_an_argument_that_is_a_number():
+    check_count("cakes", 2, "cakes", least=2)
+    check_count("cakes", None, "cakes", least=2, optional=True)
+    for value in (1, True, 2.0, None):
+        with pytest.raises(SettingsError, match=rf"^cakes is {value!r}; expected a number of cakes from 2 on\.$"):
+            check_count("cakes", value, "cakes", least=2)
+    with pytest.raises(SettingsError, match="expected a number of cakes from 2 on, or None"):
+        check_count("cakes", 0, "cakes", least=2, optional=True)

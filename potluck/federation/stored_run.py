@@ -1,0 +1,69 @@
+"""A federation's run in a folder: taken up where it was left, then stored round by round."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
+from potluck.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from potluck.federation.federation import Federation
+
+
+class StoredRun:
+    """A run and its folder, which is locked in a ``with`` block.
+
+    Args:
+        federation: the federation that runs.
+        run_dir: the folder.
+        resume: whether it may already hold a run, which is then continued.
+    """
+
+    def __init__(self, federation: Federation, run_dir: str | os.PathLike[str], resume: bool) -> None:
+        self.path = Path(run_dir)
+        self._federation = federation
+        self._folder = RunFolder(run_dir, resume=resume)
+        self._begun = False
+
+    def __enter__(self) -> StoredRun:
+        self._folder.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.__exit__()
+
+    def begin(self) -> None:
+        """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one."""
+        federation = self._federation
+        self._fingerprint = fingerprint(federation)
+        if self._begun:
+            return
+        for participant in federation.participants.values():
+            participant.check_keepable()
+        found = self._folder.begin(settings_as_run(federation), self._fingerprint)
+        if found is None:
+            self._folder.append(federation.history.recorded())
+        else:
+            people = federation.participants.values()
+            check_resumable(
+                people, federation.method, federation.keep_optimizer, federation.channel, federation.participation
+            )
+            federation.restore(*found)
+        self._begun = True
+
+    def keep(self, number: int, checkpoint: bool) -> None:
+        """Stores what was recorded of a round, and then, if it is time, a checkpoint."""
+        federation = self._federation
+        with federation.engine.timing("checkpoint"):
+            self._folder.append(federation.history.recorded(number))
+            if checkpoint:
+                self._folder.save(number, federation.snapshot(), self._fingerprint)
+
+    def finish(self, about: Mapping[str, Any]) -> None:
+        """Writes the summary: how the run stands, and what else there is to say about it."""
+        self._folder.finish(self._federation.history, about)
