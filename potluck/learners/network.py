@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from potluck.core.architecture import Architecture
-from potluck.core.classification import Classification
 from potluck.core.errors import ModelError, nearest
 from potluck.core.groups import chosen, names_of, within
-from potluck.core.inputs import advice_on, describe, moved, nested
+from potluck.core.inputs import moved, nested
 from potluck.core.job import Job, OptimizerState
 from potluck.core.learner import Learner
 from potluck.core.model_spec import OWN
@@ -27,8 +26,9 @@ from potluck.core.samples import Samples
 from potluck.core.stable_names import stable_name
 from potluck.core.tasks import Task
 from potluck.learners.gradients import as_asked, noise_apart
+from potluck.learners.output_check import check_output
 from potluck.learners.schedule import batch_of, batch_schedule, epoch_means, rows_at_once
-from potluck.learners.traits import Traits, probed, warn_of_probabilities
+from potluck.learners.traits import Traits, probed
 
 if TYPE_CHECKING:
     from potluck.core.inputs import Batch
@@ -138,26 +138,7 @@ class Network(Learner):
 
     def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
         """Runs two samples through the module, in evaluation mode so that it stays as it is."""
-        kind = type(self.model).__name__
-        self.model.eval()
-        example = self.example(samples, plan)
-        try:
-            with torch.no_grad(), seeded(0):
-                output = ModelView(self.model)(example)
-        except ModelError as error:
-            raise ModelError(f"{owner}: {kind}: {error}") from error
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            told = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
-            raise ModelError(told + advice_on(example)) from error
-        found, wanted = tuple(output.shape), task.shapes(samples.y[:2])
-        if found not in wanted:
-            what, pass_ = ("labels", ", or pass `labels`") if task.labels else ("outputs", "")
-            raise ModelError(
-                f"{owner}: {kind} puts out {found} for {wanted[0][0]} samples; expected {wanted[0]}, one number "
-                f"for each of its {task.outputs} {what}. Change the last layer{pass_}."
-            )
-        if isinstance(task, Classification):
-            warn_of_probabilities(output, kind)
+        check_output(self.model.eval(), self.example(samples, plan), samples, task, owner)
         plan.draws(samples)  # which no seed may decide: told before anything is trained
 
     def probe(self, samples: Samples, plan: Plan) -> Traits:

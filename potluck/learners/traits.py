@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from potluck.core.architecture import Architecture
 from potluck.core.model_view import ModelView
@@ -38,15 +37,3 @@ def probed(module: nn.Module, samples: Samples, plan: Plan, dtype: torch.dtype) 
     except Exception:  # whatever is wrong with it comes again, with its traceback, where it is trained
         return Traits()
     return Traits(draws, Architecture(twin) != before)
-
-
-def warn_of_probabilities(output: Tensor, kind: str) -> None:
-    """Warns where a classifier's outputs are probabilities, as after a Softmax: the loss would apply a second one."""
-    sums = output.sum(dim=-1)
-    alike = output.shape[-1] > 1 and torch.allclose(sums, torch.ones_like(sums), atol=1e-4)
-    if alike and bool((output >= 0).all()):
-        warnings.warn(
-            f"{kind} puts out probabilities: for each sample numbers from 0 that add up to 1, as after a Softmax. The "
-            f"loss and the metrics expect logits, and apply a softmax themselves; leave out the last one.",
-            stacklevel=2,
-        )

@@ -136,28 +136,6 @@ def test_without_parameters_the_precision_is_single():
 # Whether a model fits its owner
 
 
-class Odd(nn.Module):
-    """Puts out something that is no tensor."""
-
-    def forward(self, x):
-        return [x.shape, x]
-
-
-@pytest.mark.parametrize(
-    ("module", "complaint"),
-    [
-        (nn.Linear(4, 2).double(), r"clinic: Linear cannot read inputs of shape \(3,\): "),
-        (nn.Conv2d(3, 2, 1).double(), r"clinic: Conv2d cannot read inputs of shape \(3,\): "),
-        (nn.Linear(3, 5).double(), r"clinic: Linear puts out \(2, 5\) for 2 samples; expected \(2, 2\)"),
-        (nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)), r"puts out \(2,\) for 2 samples"),
-        (Odd(), "clinic: Odd: The model returns a list; expected its logits: a tensor, an object with"),
-    ],
-)
-def test_a_model_that_does_not_fit_is_told_before_training(module, complaint):
-    with pytest.raises(ModelError, match=complaint):
-        Network(module).check(SAMPLES, TWO, Plan(), "clinic")
-
-
 class Restless(nn.Module):
     """Draws random numbers even in evaluation mode."""
 
@@ -566,17 +544,3 @@ def test_what_is_frozen_gets_memory_of_its_own_when_another_value_is_loaded():
     other.load({"0.weight": (before + 1).float()})
     assert torch.equal(shared, before)
     torch.testing.assert_close(other.weights()["0.weight"], before + 1, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("last", [nn.Softmax(dim=1), nn.Softmax(dim=-1)])
-def test_a_network_that_ends_in_a_softmax_is_warned_of(last):
-    samples = Samples({"x": torch.randn(4, 3), "y": torch.tensor([0, 1, 0, 1])})
-    with pytest.warns(UserWarning, match="Sequential puts out probabilities: .* leave out the last one"):
-        Network(nn.Sequential(nn.Linear(3, 2), last)).check(samples, Classification((0, 1)), Plan(), "clinic")
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("network", [nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2), nn.LogSoftmax(dim=1))])
-def test_logits_are_no_probabilities(network):
-    samples = Samples({"x": torch.randn(4, 3), "y": torch.tensor([0, 1, 0, 1])})
-    Network(network).check(samples, Classification((0, 1)), Plan(), "clinic")
