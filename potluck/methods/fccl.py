@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from collections.abc import Generator, Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -13,7 +13,9 @@ from potluck.core.inputs import Batch
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
-from potluck.core.requests import Exchange, Fit, Predict
+from potluck.core.randomness import generator
+from potluck.core.requests import Exchange, Fit, Predict, Request
+from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
@@ -54,14 +56,18 @@ class FCCL(LabelSharing):
     """Algorithm 1: each trains alone at first; each round its public answers are drawn to the mean, then it revisits.
 
     One exchange of logits and one training on public inputs a round, by the plan's optimizer. The authors' code
-    exchanges at every public batch and makes a new Adam for each, so that every step is one of signs; the first
-    version's consensus has one's own logits of the round before: neither is offered. M is the exact cosine; the code
-    divides by a deviation of n − 1 and by n, so that its M cannot reach 1: an option.
+    exchanges at every public batch and makes a new Adam for each, so that every step is one of signs: see
+    ``exchange_every``. In its first version the consensus has one's own logits of before the round: see ``own``. M is
+    the exact cosine; the code divides by a deviation of n − 1 and by n, so that its M cannot reach 1: ``similarity``.
 
     Args:
         pretrain_epochs: epochs of training alone before the first round; by default 40.
         public_epochs: epochs on the public inputs in each round; by default 1.
         public_batch_size: how many of them at a step, over which M is computed; by default 512.
+        exchange_every: when logits are exchanged: once a "round" (the default), or at every public "batch", the same
+            for all, after each of which the optimizer begins anew.
+        own: which of one's own logits are in the mean that one learns: the "present" ones (the default), or the
+            "previous" ones, of the model that the round began with; the same where there is one exchange a round.
         off_diagonal: λ, the weight of correlations between different classes, which are drawn to −1; by default 0.0051.
         similarity: "cosine" (the default) or "code".
     """
@@ -76,6 +82,8 @@ class FCCL(LabelSharing):
     pretrain_epochs: int = Field(40, ge=0)
     public_epochs: int = Field(1, ge=0)
     public_batch_size: int = Field(512, ge=2)
+    exchange_every: Literal["round", "batch"] = "round"
+    own: Literal["present", "previous"] = "present"
     off_diagonal: float = Field(0.0051, ge=0)
     similarity: Literal["cosine", "code"] = "cosine"
 
@@ -87,23 +95,56 @@ class FCCL(LabelSharing):
 
     def round(self, me: Participant) -> Steps:
         assert me.public is not None
-        logits = (yield Predict(me.public, logits=True)).float()
-        mean = (yield Exchange("mean", Payload({"logits": logits})))["logits"]
-        yield Fit(
-            correlation_loss,
-            on=me.public.inputs().with_targets(mean=mean),
-            context={"off_diagonal": self.off_diagonal, "similarity": self.similarity},
-            plan=me.plan.replace(epochs=self.public_epochs, batch_size=self.public_batch_size),
-        )
+        public, before = me.public.inputs(), None
+        if self.exchange_every == "round":
+            yield from self.learn_mean(me, public, self.public_epochs)
+        else:
+            if self.own == "previous":
+                before = (yield Predict(public, logits=True)).float()
+            for rows in self.batches(me.seed, me.round, len(public)):
+                yield from self.learn_mean(me, public.take(rows), 1, None if before is None else before[rows])
         yield Fit(earlier_loss, context={name: FrozenModel(me.state[name]) for name in ("intra", "previous")})
         me.state["previous"] = me.weights()
         return None
 
-    @exchange(
-        lambda self, server, sender: Schema(
-            {"logits": TensorSpec((server.public_size, len(server.state["labels"])))},
+    def learn_mean(
+        self, me: Participant, on: Samples, epochs: int, before: Tensor | None = None
+    ) -> Generator[Request, Any, None]:
+        """Sends one's logits of some public inputs, and learns everybody's mean of them."""
+        logits = (yield Predict(on, logits=True)).float()
+        reply = yield Exchange("mean", Payload({"logits": logits}))
+        mean = reply["logits"]
+        if before is not None:
+            mean = mean + (before - logits) / reply.facts["heard"]
+        yield Fit(
+            correlation_loss,
+            on=on.with_targets(mean=mean),
+            context={"off_diagonal": self.off_diagonal, "similarity": self.similarity},
+            plan=me.plan.replace(epochs=epochs, batch_size=self.public_batch_size),
         )
-    )
+
+    def batches(self, seed: int, round: int, size: int) -> list[Tensor]:
+        """The public batches of a round, by their rows: the same for all."""
+        draws = [generator(seed, "FCCL's public batches", round, epoch) for epoch in range(self.public_epochs)]
+        return [rows for draw in draws for rows in torch.randperm(size, generator=draw).split(self.public_batch_size)]
+
+    def logits_schema(self, server: Server, sender: str) -> Schema:
+        """A row of logits for each public sample, or for each of those whose turn it is."""
+        rows = server.public_size
+        if self.exchange_every == "batch":
+            turns = self.batches(server.seed, server.round, rows)
+            rows = len(turns[min(self.at_batch(server), len(turns) - 1)])
+        return Schema({"logits": TensorSpec((rows, len(server.state["labels"])))})
+
+    @exchange(logits_schema, repeats=True)
     def mean(self, server: Server, answers: Answers) -> Payload:
         """Equation 3: Z̄, everybody's mean, one's own included."""
-        return Payload({"logits": mean_answer(answers, "logits").float()})
+        heard: list[str] = []
+        mean = mean_answer(((sender, payload) for sender, payload in answers if not heard.append(sender)), "logits")
+        server.state["turn"] = [server.round, self.at_batch(server) + 1]
+        return Payload({"logits": mean.float()}, {"heard": len(heard)} if self.own == "previous" else {})
+
+    def at_batch(self, server: Server) -> int:
+        """Which exchange of this round it is."""
+        round, turn = server.state.get("turn", (0, 0))
+        return int(turn) if round == server.round else 0

@@ -159,7 +159,7 @@ class FedGen(HeadSharing, ServerTraining):
         if "cumulated" not in me.state:
             return Fit()
         generator = me.models[GENERATOR]
-        fading = self.decay**me.round
+        fading = self.decay ** (me.round - 1)
         context = {
             "cumulated": me.state["cumulated"],
             "head": head_of(me),

@@ -51,7 +51,8 @@ class HetLoRA(Adapters):
     ‖B_k A_k‖, layer by layer; where all are 0, all count the same. Before the first mean everybody starts from an A of
     its own rank and B = 0. Scales α/r are equal, so that adapters can be added.
 
-    The authors' code was not found. FlexLoRA's authors, who compare with it, weight by samples instead.
+    The authors' code was not found. FlexLoRA's authors, who compare with it, weight by samples instead, and multiply
+    each factor by √(α/r) before the mean.
 
     Args:
         scale: α/r, by which what an adapter adds is multiplied; by default 1.
@@ -59,6 +60,7 @@ class HetLoRA(Adapters):
         decay: λ, the weight of the last rows and columns in the loss; by default 0.001.
         importance: what p_k is in proportion to: the "layer"'s ‖B_k A_k‖ (the default), that over all layers together
             ("adapter"), or the number of "samples".
+        scaled: whether each factor is multiplied by √(α/r) before the mean, as by FlexLoRA's authors; by default False.
         rank: as in ``Adapters``; by default 8.
         ranks: as in ``Adapters``; by default none.
         targets: as in ``Adapters``; by default all layers but the last.
@@ -73,6 +75,7 @@ class HetLoRA(Adapters):
     share: float = Field(0.99, gt=0, le=1)
     decay: float = Field(1e-3, ge=0)
     importance: Literal["layer", "adapter", "samples"] = "layer"
+    scaled: bool = False
 
     def alpha_of(self, rank: int) -> float:
         return self.scale * rank
@@ -140,7 +143,8 @@ class HetLoRA(Adapters):
         for sender, pairs in answers:
             ranks[sender] = {path: len(a) for path, (a, _) in pairs.items()}
             importance = self.importance_of(server, sender, pairs)
-            padded = named({path: of_rank(pair, most[path]) for path, pair in pairs.items()})
+            factors = {path: self._factor(server, sender, path) for path in pairs}
+            padded = named({p: of_rank((a * factors[p], b * factors[p]), most[p]) for p, (a, b) in pairs.items()})
             for path in paths:
                 total[path] += importance[path]
                 for name in (down(path), up(path)):
@@ -152,6 +156,9 @@ class HetLoRA(Adapters):
             for name in (down(path), up(path))
         }
         server.state["ranks"] = ranks
+
+    def _factor(self, server: Server, sender: str, path: str) -> float:
+        return math.sqrt(server.state["told"][sender]["scales"][path]) if self.scaled else 1.0
 
     def importance_of(self, server: Server, sender: str, pairs: Pairs) -> dict[str, float]:
         """By layer: what a participant's adapter counts in proportion to."""

@@ -177,6 +177,9 @@ ROWS = {
     "Describe": Row(Describe(bins=4), mixed, trains=False),
     "DraftFed": Row(DraftFed(samples=20, draft_batch_size=16), deep, PUBLIC[0]),
     "FCCL": Row(FCCL(pretrain_epochs=1, public_batch_size=16), mixed, PUBLIC[0]),
+    "FCCL batch": Row(
+        FCCL(pretrain_epochs=1, public_batch_size=16, exchange_every="batch", own="previous"), mixed, PUBLIC[0]
+    ),
     "FD": Row(FD(), mixed, PUBLIC[0]),
     "FedAdagrad": Row(FedAdagrad(server_lr=0.03), alike),
     "FedAdam": Row(FedAdam(server_lr=0.03), alike, federation={"participation": 0.75}),

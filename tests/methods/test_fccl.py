@@ -11,6 +11,9 @@ import torch.nn.functional as F
 import potluck
 from potluck import Payload
 from potluck.core.model_view import ModelView
+from potluck.core.randomness import generator
+from potluck.core.samples import Samples
+from potluck.federation.server import Server
 from potluck.methods import FCCL
 from potluck.methods.distillation import mean_answer
 from potluck.methods.fccl import correlation_loss, correlations, earlier_loss
@@ -90,6 +93,47 @@ def test_two_rounds_equal_plain_pytorch():
             previous[i] = _copy(net)
     for person, net in zip(people, nets, strict=True):
         torch.testing.assert_close(person.weights(), dict(net.state_dict()), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("own", ["present", "previous"])
+def test_an_exchange_at_every_batch_equals_plain_pytorch(own):
+    """Two epochs of batches of 20 and 10, the same for both, each a step of an Adam of its own: a step of signs."""
+    public, size = made_data(30, 60)[0], 20
+    plan = potluck.Plan(lr=0.01, epochs=0)
+    method = FCCL(pretrain_epochs=0, public_batch_size=size, public_epochs=2, exchange_every="batch", own=own)
+    people = participants([mlp(0), mlp(1, 5)], plan=plan)
+    potluck.Federation(people, method, public=public, seed=4, engine="serial").run(2)
+
+    nets, inputs = [mlp(0), mlp(1, 5)], torch.from_numpy(public)
+    for number in (1, 2):
+        before = [net(inputs).detach() for net in nets]
+        for epoch in range(2):
+            order = torch.randperm(30, generator=generator(4, "FCCL's public batches", number, epoch))
+            for rows in order.split(size):
+                said = [net(inputs[rows]).detach() for net in nets]
+                for i, net in enumerate(nets):
+                    told = [before[j][rows] if j == i and own == "previous" else said[j] for j in range(2)]
+                    context = {"off_diagonal": 0.0051, "similarity": "cosine"}
+                    loss = correlation_loss(net, {"x": inputs[rows], "mean": sum(told) / 2}, context)
+                    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+    for person, net in zip(people, nets, strict=True):
+        torch.testing.assert_close(person.weights(), dict(net.state_dict()), rtol=1e-4, atol=1e-5)
+
+
+def test_logits_of_another_batch_are_refused():
+    """Batches of 20 and 10: what has the first one's size is none of the second."""
+    method = FCCL(public_batch_size=20, exchange_every="batch")
+    server = Server(0, {"a": 1.0}, Samples({"x": torch.zeros(30, 1)}), round=1)
+    server.state["labels"] = [0, 1]
+    first, second = (Payload({"logits": torch.zeros(rows, 2)}) for rows in (20, 10))
+    method.logits_schema(server, "a").check(first)
+    method.mean(server, iter([("a", first)]))
+    method.logits_schema(server, "a").check(second)
+    with pytest.raises(potluck.PayloadError, match=r"shape \(20, 2\); expected \(10, 2\)"):
+        method.logits_schema(server, "a").check(first)
 
 
 def _copy(net):

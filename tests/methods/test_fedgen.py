@@ -124,3 +124,15 @@ def _headed(head):
 def test_nothing_is_generated_in_the_first_round():
     steps = FedGen().training(participants([mlp(0)])[0])
     assert steps.plain
+
+
+def test_what_is_generated_counts_less_from_round_to_round():
+    """The authors count rounds from 0: in the second one, the first with a generator, α is 10 · 0.98."""
+    people = participants([mlp(0), headed_cnn(1)])
+    method = FedGen(alpha=10, beta=5, decay=0.98, server_steps=1)
+    federation = potluck.Federation(people, method, engine="serial")
+    federation.run(1)
+    for number, share in ((2, 0.98), (3, 0.98**2)):
+        people[0].round = number
+        context = method.training(people[0]).context
+        assert [context["alpha"], context["beta"]] == pytest.approx([10 * share, 5 * share])

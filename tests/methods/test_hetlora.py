@@ -27,6 +27,13 @@ def test_or_by_samples():
     assert [part.tolist() for part in found["q"]] == [[[1, 0.5], [1, 0]], [[1.5, 0], [1, 0]]]
 
 
+def test_each_factor_may_count_with_the_root_of_its_scale():
+    """α/r is 4 for p, whose factors double before the mean."""
+    method = HetLoRA(importance="samples", scaled=True)
+    _, found = low_rank_server(method, PAIRS, {"p": 2, "q": 2}, {"p": 4.0, "q": 1.0})
+    assert [part.tolist() for part in found["q"]] == [[[2, 0.5], [1, 0]], [[3, 0], [1, 0]]]
+
+
 def test_where_all_say_nothing_all_count_the_same():
     silent = {name: (a, [[0.0 * v for v in row] for row in b]) for name, (a, b) in PAIRS.items()}
     _, found = low_rank_server(HetLoRA(), silent, SAMPLES, SCALES)

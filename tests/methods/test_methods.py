@@ -40,6 +40,8 @@ DEFAULTS = {
         "pretrain_epochs": 40,
         "public_epochs": 1,
         "public_batch_size": 512,
+        "exchange_every": "round",
+        "own": "present",
         "off_diagonal": 0.0051,
         "similarity": "cosine",
     },
@@ -180,6 +182,7 @@ DEFAULTS = {
         "share": 0.99,
         "decay": 0.001,
         "importance": "layer",
+        "scaled": False,
     },
     "Hermes": {
         "aggregation": "whole",
