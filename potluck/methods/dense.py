@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -17,67 +17,20 @@ from potluck.core.model_view import FrozenModel, ModelView, input_of
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
-from potluck.core.requests import Exchange, Fit, Tap
+from potluck.core.randomness import derive, seeded
+from potluck.core.requests import Exchange, Fit, Tap, Work
 from potluck.core.samples import Samples
 from potluck.federation.method import Needs, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.distillation import kl
+from potluck.methods.input_generator import InputGenerator, TrainedNoise, patient_adam
 from potluck.methods.known_architectures import KnownArchitectures
 from potluck.methods.server_training import ServerTraining
 from potluck.methods.weight_sharing import schema_of
 
 STUDENT, GENERATOR = "student", "generator"
 """The server's models, beside the architectures that it knows."""
-
-
-def patient_adam(parameters: Iterable[Tensor], lr: float) -> torch.optim.Optimizer:
-    """Adam with β1 = 0.5, as generators are trained."""
-    return torch.optim.Adam(parameters, lr=lr, betas=(0.5, 0.999))
-
-
-class InputGenerator(nn.Module):
-    """Inputs from noise: a linear layer, then twice a convolution at twice the size; for what is no image, two layers.
-
-    What goes into a BatchNorm layer has no bias, which would make no difference.
-
-    Args:
-        noise: how many numbers of noise.
-        width: how many channels, or numbers, the hidden layers have.
-        input_shape: the shape of one input.
-        bounded: whether what is made lies between 0 and 1.
-    """
-
-    def __init__(self, noise: int, width: int, input_shape: Sequence[int], bounded: bool) -> None:
-        super().__init__()
-        self.shape = tuple(input_shape)
-        last: nn.Module = nn.Sigmoid() if bounded else nn.Identity()
-        if len(self.shape) != 3:
-            layers = nn.Linear(noise, width, bias=False), nn.BatchNorm1d(width), nn.LeakyReLU(0.2)
-            self.layers = nn.Sequential(*layers, nn.Linear(width, math.prod(self.shape)), last)
-            return
-        channels, *size = self.shape
-        small = [math.ceil(length / 4) for length in size]
-        self.layers = nn.Sequential(
-            nn.Linear(noise, 2 * width * math.prod(small), bias=False),
-            nn.Unflatten(1, (2 * width, *small)),
-            nn.BatchNorm2d(2 * width),
-            *_doubled(2 * width, 2 * width),
-            *_doubled(2 * width, width),
-            nn.Conv2d(width, channels, 3, padding=1),
-            last,
-        )
-
-    def forward(self, noise: Tensor) -> Tensor:
-        made: Tensor = self.layers(noise)
-        if len(self.shape) == 3:
-            return made[:, :, : self.shape[1], : self.shape[2]]
-        return made.reshape(len(made), *self.shape)
-
-
-def _doubled(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
-    convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-    return nn.Upsample(scale_factor=2), convolution, nn.BatchNorm2d(outputs), nn.LeakyReLU(0.2)
 
 
 def said_together(x: Tensor, context: Context) -> tuple[Tensor, Tensor]:
@@ -129,9 +82,9 @@ class DENSE(KnownArchitectures, ServerTraining):
     all say of these inputs. The student is reported of the server; participants keep their own models. In further
     rounds they train on, and so does the server.
 
-    The authors' code sums L_BN over models (``norms``), lets the noise be trained along, begins each epoch with a new
-    generator and distils over the best inputs of all epochs so far: with ``pool`` over all inputs so far, else over
-    the epoch's, as in Algorithm 1. The others are not offered.
+    The authors' code sums L_BN over models, lets the noise be trained along, begins each epoch with a new generator,
+    keeps those inputs of an epoch whose loss is least, and distils over the inputs of all epochs so far:
+    ``norms="sum", train_noise=True, fresh_generator=True, inputs="best", pool=True``.
 
     Args:
         architectures: as in ``KnownArchitectures``.
@@ -145,6 +98,11 @@ class DENSE(KnownArchitectures, ServerTraining):
         lambda_bn: λ1; by default 1.
         lambda_div: λ2; by default 0.5 (the authors' page has 1).
         norms: "mean" (the default) of L_BN over models, or their "sum".
+        train_noise: whether the noise is trained along with the generator; by default False.
+        fresh_generator: whether each epoch begins with a new generator, and a new optimizer of it; by default False:
+            one generator is trained on.
+        inputs: which inputs of an epoch the student learns from: those that the generator makes after its "last" step
+            (the default), or the "best", those with the least loss before any of its steps.
         pool: whether the student learns from the inputs of all epochs so far; by default False.
         temperature: T; by default 20.
         server_plan: how the student learns; by default SGD with a rate of 0.01, momentum of 0.9, and one pass in
@@ -172,22 +130,26 @@ class DENSE(KnownArchitectures, ServerTraining):
     lambda_bn: float = Field(1.0, ge=0)
     lambda_div: float = Field(0.5, ge=0)
     norms: Literal["mean", "sum"] = "mean"
+    train_noise: bool = False
+    fresh_generator: bool = False
+    inputs: Literal["last", "best"] = "last"
     pool: bool = False
     temperature: float = Field(20.0, gt=0)
     server_plan: Plan = Plan(optimizer="sgd", lr=0.01, momentum=0.9, batch_size=128)
     generator_lr: float = Field(1e-3, gt=0)
 
-    def server_models(self, server: Server) -> Declared:
-        def generator(input_shape: Any) -> nn.Module:
-            return InputGenerator(self.noise, self.width, input_shape, self.bounded)
+    def generator(self, input_shape: Any) -> InputGenerator | TrainedNoise:
+        """A new generator."""
+        made = InputGenerator(self.noise, self.width, input_shape, self.bounded)
+        return TrainedNoise(made, self.batch_size, self.noise) if self.train_noise else made
 
-        plan = Plan(
-            optimizer=patient_adam, lr=self.generator_lr, epochs=self.generator_steps, batch_size=self.batch_size
-        )
+    def server_models(self, server: Server) -> Declared:
+        steps = 1 if self.inputs == "best" else self.generator_steps  # in one training
+        plan = Plan(optimizer=patient_adam, lr=self.generator_lr, epochs=steps, batch_size=self.batch_size)
         return {
             **super().server_models(server),
             STUDENT: ModelSpec(self.student, plan=self.server_plan, keep_optimizer=True),
-            GENERATOR: ModelSpec(generator, plan=plan, keep_optimizer=True),
+            GENERATOR: ModelSpec(self.generator, plan=plan, keep_optimizer=True),
         }
 
     def round(self, me: Participant) -> Steps:
@@ -201,21 +163,8 @@ class DENSE(KnownArchitectures, ServerTraining):
         context = self.teachers(server, answers)
         made: list[Tensor] = []
         for epoch in range(self.epochs):
-            draw = server.generator(f"epoch {epoch}")
-            noise = torch.randn(self.batch_size, self.noise, generator=draw)
-            labels = torch.randint(server.task.outputs, (self.batch_size,), generator=draw)
-            yield Fit(
-                synthesis_loss,
-                on=Samples({"x": noise, "y": labels}),
-                context={
-                    **context,
-                    "student": FrozenModel(server.models[STUDENT].weights(), server.models[STUDENT].model),
-                    "lambda_bn": self.lambda_bn * (len(context["teachers"]) if self.norms == "sum" else 1),
-                    "lambda_div": self.lambda_div,
-                },
-                model=GENERATOR,
-            )
-            inputs = (yield Tap(Samples({"x": noise}), at=[""], model=GENERATOR))[""]
+            student = FrozenModel(server.models[STUDENT].weights(), server.models[STUDENT].model)
+            inputs = yield from self.synthesised(server, epoch, {**context, "student": student})
             made = [*made, inputs] if self.pool else [inputs]
             yield Fit(
                 ensemble_distillation,
@@ -224,6 +173,35 @@ class DENSE(KnownArchitectures, ServerTraining):
                 model=STUDENT,
             )
         return Payload()
+
+    def synthesised(self, server: Server, epoch: int, context: dict[str, Any]) -> Generator[Work, Any, Tensor]:
+        """The inputs of one epoch, when the generator has learned."""
+        draw, generator = server.generator(f"epoch {epoch}"), server.models[GENERATOR]
+        noise = torch.randn(self.batch_size, self.noise, generator=draw)
+        labels = torch.randint(server.task.outputs, (self.batch_size,), generator=draw)
+        if self.fresh_generator:
+            with seeded(derive(server.seed, "generator", server.round, epoch)):
+                generator.load(self.generator(generator.model.shape).state_dict())
+            generator.take_memory({"optimizer": {}, "kind": ""})
+        if self.train_noise:
+            generator.load({"noise": noise})
+        x = torch.arange(self.batch_size) if self.train_noise else noise
+        scale = len(context["teachers"]) if self.norms == "sum" else 1
+        context |= {"lambda_bn": self.lambda_bn * scale, "lambda_div": self.lambda_div}
+        learning = Fit(synthesis_loss, on=Samples({"x": x, "y": labels}), context=context, model=GENERATOR)
+        making = Tap(Samples({"x": x}), at=[""], model=GENERATOR)
+        if self.inputs == "last" or not self.generator_steps:
+            yield learning
+            last: Tensor = (yield making)[""]
+            return last
+        best, least = x, math.inf
+        for step in range(self.generator_steps):
+            inputs: Tensor = (yield making)[""]
+            losses = (yield learning).losses
+            loss = losses[0][0] if losses else 0.0  # a dry run has none
+            if step == 0 or loss < least:
+                best, least = inputs, loss
+        return best
 
     def teachers(self, server: Server, answers: Answers) -> dict[str, Any]:
         """Everybody's model in the student's precision, and the running statistics of its BatchNorm layers."""

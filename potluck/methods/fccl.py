@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from itertools import count
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -126,7 +127,8 @@ class FCCL(LabelSharing):
     def batches(self, seed: int, round: int, size: int) -> list[Tensor]:
         """The public batches of a round, by their rows: the same for all."""
         draws = [generator(seed, "FCCL's public batches", round, epoch) for epoch in range(self.public_epochs)]
-        return [rows for draw in draws for rows in torch.randperm(size, generator=draw).split(self.public_batch_size)]
+        orders = [torch.randperm(size, generator=draw) for draw in draws]
+        return [rows for order in orders for rows in torch.split(order, self.public_batch_size)]
 
     def logits_schema(self, server: Server, sender: str) -> Schema:
         """A row of logits for each public sample, or for each of those whose turn it is."""
@@ -139,10 +141,10 @@ class FCCL(LabelSharing):
     @exchange(logits_schema, repeats=True)
     def mean(self, server: Server, answers: Answers) -> Payload:
         """Equation 3: Z̄, everybody's mean, one's own included."""
-        heard: list[str] = []
-        mean = mean_answer(((sender, payload) for sender, payload in answers if not heard.append(sender)), "logits")
+        heard = count()
+        mean = mean_answer((answer for answer, _ in zip(answers, heard, strict=False)), "logits")
         server.state["turn"] = [server.round, self.at_batch(server) + 1]
-        return Payload({"logits": mean.float()}, {"heard": len(heard)} if self.own == "previous" else {})
+        return Payload({"logits": mean.float()}, {"heard": next(heard)} if self.own == "previous" else {})
 
     def at_batch(self, server: Server) -> int:
         """Which exchange of this round it is."""
