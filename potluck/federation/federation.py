@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,7 @@ from potluck.core.tasks import Task
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
 from potluck.federation.admission import Admission, published, published_test
-from potluck.federation.availability import Availability, as_availability
+from potluck.federation.availability import Availability, Presence, as_availability
 from potluck.federation.clock import VirtualClock
 from potluck.federation.method import Method
 from potluck.federation.newcomers import adapting, check_newcomers, has_joined, nothing_noted
@@ -282,7 +282,7 @@ class Federation:
             person.join(self.seed, self._shown, self.method)
             person.round = self.history.rounds
         with nothing_noted(self.server):
-            tallies = self._exchanges.play("join", people, self.keep_optimizer)
+            tallies = self._exchanges.play("join", people, self.keep_optimizer, timed=False)
         there = [person for person in people if has_joined(person.name, tallies[person.name])]
         if self.unseen_epochs:
             list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
@@ -318,8 +318,7 @@ class Federation:
         chosen = self._chosen(number)
         presence = {name: self.availability.of(name, number, self.seed) for name in chosen} if self.availability else {}
         there = [name for name in chosen if presence.get(name) != "away"]
-        leaving = {name for name in there if presence.get(name) == "leaves"}
-        tallies = self._play("round", there, leaving)
+        tallies = self._play("round", there, presence)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
             scores = self.engine.evaluate(self.participants, self.test_of, self._answering)
@@ -338,11 +337,13 @@ class Federation:
         for participant in self.participants.values():
             participant.round = number
 
-    def _play(self, phase: Phase, names: list[str], leaving: Collection[str] = ()) -> dict[str, ParticipantTally]:
-        """Runs one phase at the named participants, some of whom are leaving in its course."""
+    def _play(
+        self, phase: Phase, names: list[str], presence: Mapping[str, Presence] | None = None
+    ) -> dict[str, ParticipantTally]:
+        """Runs one phase at the named participants, some of whose answers may not arrive."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
-        return self._exchanges.play(phase, parties, self.keep_optimizer, leaving)
+        return self._exchanges.play(phase, parties, self.keep_optimizer, presence)
 
     def _rows(
         self, number: int, there: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]

@@ -18,6 +18,7 @@ from potluck.core.payload import LazyReplies, Payload
 from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
 from potluck.engines.base import Engine
+from potluck.federation.availability import Presence
 from potluck.federation.channel_ends import ChannelEnds
 from potluck.federation.clock import PhaseClock, VirtualClock
 from potluck.federation.method import Method
@@ -87,23 +88,33 @@ class ExchangeLoop:
         self._tallies: dict[str, ParticipantTally] = {}
         self._waiting: dict[str, list[Arrival]] = {}
         self._clock: PhaseClock | None = None
-        self._leaving: Collection[str] = ()
+        self._presence: Mapping[str, Presence] = {}
         self._phase: Phase = "join"
         self._orders: dict[str, ExchangeOrder] = {}
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
 
     def play(
-        self, phase: Phase, parties: Sequence[Participant], keep_optimizer: bool, leaving: Collection[str] = ()
+        self,
+        phase: Phase,
+        parties: Sequence[Participant],
+        keep_optimizer: bool,
+        presence: Mapping[str, Presence] | None = None,
+        timed: bool = True,
     ) -> dict[str, ParticipantTally]:
         """Runs a phase at these participants until all have ended, and returns what each sent and noted.
 
-        What those who are ``leaving`` send at their first exchange does not arrive.
+        Args:
+            phase: what they play.
+            parties: who.
+            keep_optimizer: whether optimizers remember, unless something else is said of a model.
+            presence: participant → whether its answers arrive; by default all of them do.
+            timed: whether the virtual clock runs, where there is one; by default True.
         """
         self._parties = {party.name: party for party in parties}
         self._tallies, self._waiting = {name: ParticipantTally() for name in self._parties}, {}
-        self._clock = None if self._devices is None else PhaseClock(self._devices, self._parties)
-        self._leaving = leaving
+        self._clock = None if self._devices is None or not timed else PhaseClock(self._devices, self._parties)
+        self._presence = presence or {}
         self._phase = phase
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
         if self._ends is not None:
@@ -287,16 +298,19 @@ class ExchangeLoop:
         """What is read of an answer, which is counted. None if it is lost on the way, or must not be read."""
         sender, tally, party = arrival.sender, self._tallies[arrival.sender], self._parties[arrival.sender]
         tally.seconds = arrival.seconds
-        if sender in self._leaving:
+        says_something = bool(payload.tensors or payload.facts)
+        presence = self._presence.get(sender, "there") if says_something else "there"
+        if presence == "leaves":
             lost.append(sender)
             self._refuse(sender, "it left before its answer arrived")
             return None
         try:
             size = self._channel.size(payload if self._ends is None else self._ends.travelling(party, payload))
             tally.bytes_up += size
-            if self._clock is not None and (late := self._clock.sent(sender, size)) is not None:
+            late = None if self._clock is None else self._clock.sent(sender, size)
+            if late is not None or presence == "late":
                 lost.append(sender)
-                self._refuse(sender, late)
+                self._refuse(sender, late or "too slow: its answer came after the deadline")
                 return None
             schema = self._halves[name].schema(self._server, sender)
             read = payload if self._ends is None else self._ends.read(party, name, payload, schema)

@@ -17,9 +17,10 @@ def federation(count=3, engine="serial", method=None, **settings):
 
 
 def test_the_shares_of_those_who_are_away_and_leave_are_those_asked_for():
-    drawn = [Availability(away=0.2, leaves=0.3).of(f"p{n}", round, seed=0) for n in range(50) for round in range(40)]
-    counts = [drawn.count(presence) / len(drawn) for presence in ("away", "leaves", "there")]
-    assert counts == pytest.approx([0.2, 0.3, 0.5], abs=0.04)
+    mixed = Availability(away=0.2, leaves=0.3, late=0.1)
+    drawn = [mixed.of(f"p{n}", round, seed=0) for n in range(50) for round in range(40)]
+    counts = [drawn.count(presence) / len(drawn) for presence in ("away", "leaves", "late", "there")]
+    assert counts == pytest.approx([0.2, 0.3, 0.1, 0.4], abs=0.04)
 
 
 def test_it_depends_on_seed_name_and_round_alone():
@@ -43,13 +44,13 @@ def test_a_probability_is_short_for_being_there():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(SettingsError, match=r"away and leaves for 'a' are 0.6 and 0.6; expected from 0 to 1 in all"):
+    with pytest.raises(SettingsError, match=r"away = 0.6, leaves = 0.6, late = 0 for 'a'; expected probabilities"):
         Availability(away={"a": 0.6}, leaves=0.6)
-    with pytest.raises(SettingsError, match=r"away and leaves are -0.1 and 0"):
+    with pytest.raises(SettingsError, match=r"away = -0.1, leaves = 0, late = 0; expected"):
         Availability(away=-0.1)
     with pytest.raises(SettingsError, match=r"availability names 'p8', who is no participant"):
         federation(availability=Availability(trace={"p8": {1: "away"}}))
-    with pytest.raises(SettingsError, match=r"a\.1 = 'asleep'\. Known: away, leaves, there"):
+    with pytest.raises(SettingsError, match=r"a\.1 = 'asleep'\. Known: away, late, leaves, there"):
         Availability(trace={"a": {1: "asleep"}})
 
 
@@ -77,14 +78,41 @@ def test_the_server_goes_on_with_who_is_left(engine):
     assert rows["p0"]["bytes_up"] > joining
 
 
+def test_what_is_late_is_sent_and_not_read():
+    """As one that leaves, but for the bytes."""
+    late, gone = (federation(availability=Availability(trace={"p2": {1: how}})) for how in ("late", "leaves"))
+    (row, of_gone) = (played.run(1).rows()[2] for played in (late, gone))
+    assert row["refused"] == "too slow: its answer came after the deadline"
+    sent = potluck.Payload(late.participants["p2"].weights()).size
+    assert row["bytes_up"] >= of_gone["bytes_up"] + sent
+    for name, entry in late.participants["p0"].weights().items():
+        torch.testing.assert_close(entry, gone.participants["p0"].weights()[name], rtol=0, atol=0)
+
+
+def test_whoever_leaves_has_caught_up_and_trained():
+    """After a round at home FedAvg has it fetch what the others have: it sends nothing then, and does not leave."""
+    played = federation(availability=Availability(trace={"p1": {1: "away", 2: "leaves"}}))
+    played.run(2)
+    others, ours = (played.participants[name].weights() for name in ("p0", "p1"))
+    assert any(not torch.equal(entry, others[name]) for name, entry in ours.items())
+    row = played.history.at(2).rows[1]
+    assert row["refused"] == "it left before its answer arrived"
+    assert row["bytes_down"] >= potluck.Payload(others).size, "it was given what the others have"
+
+
 def test_the_histories_of_both_engines_and_of_a_resumed_run_are_equal(tmp_path):
-    settings = {"count": 5, "availability": Availability(away=0.3, leaves=0.3), "participation": 4}
+    settings = {"count": 5, "availability": Availability(away=0.25, leaves=0.25, late=0.25), "participation": 4}
 
     def rows(played):
         return [(r["round"], r["participant"], r["took_part"], r["refused"], r["bytes_up"]) for r in played.rows()]
 
     whole = rows(federation(**settings).run(4))
-    assert {row[3] for row in whole} == {None, "it was away", "it left before its answer arrived"}
+    assert {row[3] for row in whole} == {
+        None,
+        "it was away",
+        "it left before its answer arrived",
+        "too slow: its answer came after the deadline",
+    }
     assert rows(federation(engine="batched", **settings).run(4)) == whole
     federation(**settings).run(2, run_dir=tmp_path)
     assert rows(federation(**settings).run(4, run_dir=tmp_path, resume=True)) == whole

@@ -74,6 +74,17 @@ def test_the_summary_and_a_resumed_run_say_the_same(tmp_path):
     assert resumed.unseen_metrics == played.unseen_metrics
 
 
+def test_they_need_no_device_of_the_clock():
+    """Nobody waits for them, and nobody is too slow."""
+    devices = {f"p{n}": potluck.Device(steps_per_second=10, upload=1e4, download=1e4) for n in range(3)}
+    clock = potluck.VirtualClock(devices=devices, answer_timeout=60)
+    timed = federation(clock=clock, unseen=newcomers(), unseen_epochs=1)
+    timed.run(2)
+    plain = federation(unseen=newcomers(), unseen_epochs=1)
+    plain.run(2)
+    assert timed.unseen_metrics == plain.unseen_metrics
+
+
 def test_one_that_fits_nobody_is_refused_at_the_start():
     with pytest.raises(potluck.RequirementsError, match="new0"):
         federation(unseen=newcomers(make=cnn))
