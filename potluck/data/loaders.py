@@ -69,14 +69,16 @@ def table(
     target: str,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
     test_share: float = 0.25,
     seed: int = 0,
 ) -> Source:
     """A table in a .csv or .parquet file, of which a share is split off for tests; ``target`` is its column of labels.
 
-    ``drop`` are columns that are left out, ``categories`` those that are categories.
+    ``drop`` are columns that are left out, ``categories`` those that are categories, ``missing`` texts that stand for a
+    missing value.
     """
-    frame, _ = read_table(path, target, None, drop, categories)
+    frame, _ = read_table(path, target, None, drop, categories, missing)
     return held_out(Path(path).stem, frame.drop(columns=target), as_labels(frame[target], target), test_share, seed)
 
 

@@ -26,13 +26,13 @@ class Acceptance:
 
     Args:
         needs: what the method needs.
-        inputs: the kind of inputs of the federation's own data; by default it has none.
+        inputs: the kind of inputs of the federation's own data, which all have then; by default it has none.
         labels: the labels that the file names; by default none.
     """
 
     def __init__(self, needs: Needs, inputs: InputKinds | None = None, labels: LabelSpace | None = None) -> None:
         self._one_task, self._labels = needs.one_label_space, labels
-        self._shared = needs.shared_labels
+        self._shared, self._one_kind = needs.shared_labels, needs.one_input_shape
         self._inputs = None if inputs is None else describe(inputs)
         self._task: TaskKind | None = None
 
@@ -57,7 +57,7 @@ class Acceptance:
 
         Raises RequirementsError where nobody can tell who is odd.
         """
-        if self._inputs is None and accepted:
+        if self._inputs is None and self._one_kind and accepted:
             self._inputs = most({name: inputs_of(each) for name, each in accepted.items()}, _other_inputs)
         if self._one_task and accepted:
             self._task = most({name: _kind(task_of(each)) for name, each in accepted.items()}, _another_task)

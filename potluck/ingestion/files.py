@@ -32,6 +32,7 @@ def read_table(
     weight: str | None = None,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
 ) -> Any:
     """A table of a file, as a DataFrame, and which of its columns is the target.
 
@@ -41,8 +42,9 @@ def read_table(
         weight: the column that holds the samples' weights; by default none does.
         drop: columns that are left out, such as names.
         categories: columns that are categories, for estimators that ask for it; by default text stays text.
+        missing: texts that stand for a missing value, such as "?", beside an empty cell, "NA" and the like.
     """
-    frame = _frame(Path(path).expanduser())
+    frame = _frame(Path(path).expanduser(), list(missing))
     for name in (*drop, *categories, *filter(None, (target, weight))):
         if name not in frame.columns:
             raise DataError(f"{path} has no column {name!r}.{nearest(name, map(str, frame.columns))}")
@@ -81,7 +83,7 @@ def read_images(path: str | Path, size: tuple[int, int] | None = None, mode: str
     return ImageFolder(path, size, mode)
 
 
-def _frame(path: Path) -> Any:
+def _frame(path: Path, missing: list[str]) -> Any:
     parquet = path.suffix.lower() == ".parquet"
     try:
         import pandas as pd
@@ -94,7 +96,10 @@ def _frame(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"There is no file {str(path)!r} (looked for {path.absolute()}).")
     try:
-        return pd.read_parquet(path) if parquet else pd.read_csv(path)
+        if not parquet:
+            return pd.read_csv(path, na_values=missing)
+        frame = pd.read_parquet(path)
+        return frame.mask(frame.isin(missing)) if missing else frame
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from error
 

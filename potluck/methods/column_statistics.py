@@ -60,6 +60,16 @@ class Moments(NamedTuple):
     low: float
     high: float
 
+    @property
+    def variance(self) -> float | None:
+        """The mean squared deviation; None of no values."""
+        return self.squares / self.known if self.known else None
+
+    @property
+    def range(self) -> tuple[float, float] | tuple[None, None]:
+        """The least and the largest value; None of no values."""
+        return (self.low, self.high) if self.known else (None, None)
+
     @staticmethod
     def of(numbers: Values) -> Moments:
         """Those of a column; missing values count nowhere."""

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from potluck.core.disclosure import Disclosure
+from potluck.core.disclosure import Disclosure, Statistic
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples
@@ -21,6 +21,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.column_statistics import (
     Moments,
+    Values,
     added,
     binned,
     categories_in,
@@ -36,7 +37,9 @@ QUARTILES = (0.25, 0.5, 0.75)
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
 Kinds = Annotated[dict[Name, Literal["number", "category"]], Field(max_length=MOST_COLUMNS)]
-MOMENTS = ("known", "mean", "squares", "low", "high")
+MOMENTS = Moments._fields
+UNKNOWN = (1.0, -1.0)
+"""The range of a column of which nobody told one: a payload holds no NaN."""
 
 
 class Describe(Method):
@@ -46,8 +49,9 @@ class Describe(Method):
     everywhere. "moments": of each column of numbers how many values are known, their mean, variance and range, merged
     exactly. "histograms": counts in bins between the common least and largest value; quantiles follow from them.
 
-    Each participant tells what its ``Disclosure`` allows, and nothing that stands for fewer samples than it says. The
-    result is a ``Description``, and makes a preprocessor that all of them apply.
+    Each participant tells what its ``Disclosure`` allows, and nothing that stands for fewer samples than it says. A
+    variance or a range is that of those who tell theirs. The result is a ``Description``, and makes a preprocessor that
+    all of them apply.
 
     Args:
         categories: columns of numbers that are codes, and so categories; by default none.
@@ -93,9 +97,9 @@ class Describe(Method):
         moments = _moments(table, common["numbers"], told)
         codes = {name: frequent(categories_in(column(table, name)), told.min_count) for name in late}
         allowed = codes if "categories" in told.tell else {}
-        reply = yield Exchange("moments", Payload({"moments": moments}, {"values": allowed}))
-        low, high = (reply["moments"][:, MOMENTS.index(part)].tolist() for part in ("low", "high"))
-        counts = _histograms(table, common["numbers"], low, high, told, self.bins)
+        facts = {"values": allowed, "tells": [what for what in ("variance", "range") if what in told.tell]}
+        reply = yield Exchange("moments", Payload({"moments": moments}, facts))
+        counts = _histograms(table, common["numbers"], reply["ranges"].tolist(), told, self.bins)
         yield Exchange("histograms", Payload({"counts": counts}))
         return None
 
@@ -132,22 +136,36 @@ class Describe(Method):
         """A row for each column of numbers."""
         shape = (len(server.state["numbers"]), len(MOMENTS))
         return Schema(
-            {"moments": TensorSpec(shape, torch.float64, low=-LARGEST, high=LARGEST)}, {"values": dict[Name, Counts]}
+            {"moments": TensorSpec(shape, torch.float64, low=-LARGEST, high=LARGEST)},
+            {"values": dict[Name, Counts], "tells": Annotated[list[Statistic], Field(max_length=2)]},
         )
 
     @exchange(moments_schema, phase="join")
     def moments(self, server: Server, answers: Answers) -> Payload:
-        """The moments of all values together."""
-        rows: dict[str, Tensor] = {}
+        """The moments of all values together; the reply is the range of each column."""
+        parts: dict[str, list[Moments]] = {}
+        tells: dict[str, list[str]] = {}
         for sender, payload in answers:
-            rows[sender] = payload["moments"]
+            parts[sender] = [_as_moments(row) for row in payload["moments"].tolist()]
+            tells[sender] = payload.facts["tells"]
             server.state["told"][sender]["values"] |= dict(payload.facts["values"])
-        parts = {sender: [_as_moments(row) for row in rows[sender].tolist()] for sender in sorted(rows)}
-        count = len(server.state["numbers"])
-        whole = [Moments.together(own[place] for own in parts.values()) for place in range(count)]
-        server.state["moments"] = torch.tensor(whole, dtype=torch.float64).reshape(count, len(MOMENTS))
-        server.state["held"] = [sum(own[place].known > 0 for own in parts.values()) for place in range(count)]
-        return Payload({"moments": server.state["moments"]})
+
+        def together(place: int, telling: str | None = None) -> Moments:
+            told = (name for name in sorted(parts) if telling is None or telling in tells[name])
+            return Moments.together(parts[name][place] for name in told)
+
+        found = [
+            {
+                "held_by": sum(own[place].known > 0 for own in parts.values()),
+                "count": (whole := together(place)).known,
+                "mean": whole.mean,
+                "variance": together(place, "variance").variance,
+                **dict(zip(("low", "high"), together(place, "range").range, strict=True)),
+            }
+            for place in range(len(server.state["numbers"]))
+        ]
+        server.state["moments"] = found
+        return Payload({"ranges": _ranges(found)})
 
     def counts_schema(self, server: Server, sender: str) -> Schema:
         """A row of bins for each column of numbers."""
@@ -170,32 +188,43 @@ def _classes(me: Participant, told: Disclosure) -> dict[str, int]:
     return frequent((str(label) for label in me.task.decode(me.data.y[me.task.known(me.data.y)])), told.min_count)
 
 
+def _ranges(found: list[dict[str, Any]]) -> Tensor:
+    """The least and the largest value of each column."""
+    known = [(one["low"], one["high"]) if one["low"] is not None else UNKNOWN for one in found]
+    return torch.tensor(known, dtype=torch.float64).reshape(len(found), 2)
+
+
+def _told_numbers(table: Any, name: str, told: Disclosure) -> Values | None:
+    """A column of numbers, of which something may be told; None if it is not here, or nothing may."""
+    if name not in column_names(table) or not {"count", "mean"} <= set(told.tell):
+        return None
+    numbers = numbers_in(column(table, name))
+    found = None if numbers is None else Moments.of(numbers)
+    large = found is None or any(abs(value) >= math.sqrt(LARGEST) for value in found)
+    return None if large or found is None or found.known < told.min_count else numbers
+
+
 def _moments(table: Any, names: list[str], told: Disclosure) -> Tensor:
     """A row for each column, of zeros where it is not here, or not to be told."""
-    here, rows = set(column_names(table)), np.zeros((len(names), len(MOMENTS)))
-    tells = {"known": "count", "mean": "mean", "squares": "variance", "low": "range", "high": "range"}
+    rows = np.zeros((len(names), len(MOMENTS)))
     for row, name in zip(rows, names, strict=True):
-        numbers = numbers_in(column(table, name)) if name in here else None
-        if numbers is None or not {"count", "mean"} <= set(told.tell):
-            continue
-        found = Moments.of(numbers)
-        if found.known >= told.min_count and all(abs(value) < math.sqrt(LARGEST) for value in found):
-            row[:] = [value if tells[part] in told.tell else 0.0 for part, value in zip(MOMENTS, found, strict=True)]
+        if (numbers := _told_numbers(table, name, told)) is not None:
+            found = Moments.of(numbers)
+            squares = found.squares if "variance" in told.tell else 0.0
+            row[:] = found._replace(squares=squares)
             if "range" not in told.tell:
                 row[MOMENTS.index("low") :] = found.mean
     return torch.from_numpy(rows)
 
 
-def _histograms(
-    table: Any, names: list[str], low: list[float], high: list[float], told: Disclosure, bins: int
-) -> Tensor:
+def _histograms(table: Any, names: list[str], ranges: list[list[float]], told: Disclosure, bins: int) -> Tensor:
     """Of each column the counts in bins, those that stand for too few samples left out."""
-    here, rows = set(column_names(table)), np.zeros((len(names), bins), dtype=np.int64)
-    for place, name in enumerate(names):
-        numbers = numbers_in(column(table, name)) if name in here else None
-        if numbers is not None and "histogram" in told.tell:
-            counts = binned(numbers, low[place], high[place], bins)
-            rows[place] = np.where(counts >= told.min_count, counts, 0)
+    rows = np.zeros((len(names), bins), dtype=np.int64)
+    for row, name, (low, high) in zip(rows, names, ranges, strict=True):
+        if low > high or "histogram" not in told.tell or (numbers := _told_numbers(table, name, told)) is None:
+            continue
+        counts = binned(numbers, low, high, bins)
+        row[:] = np.where(counts >= told.min_count, counts, 0)
     return torch.from_numpy(rows)
 
 
@@ -207,22 +236,14 @@ def _as_moments(row: list[float]) -> Moments:
 def _description(state: Mapping[str, Any], counts: Tensor) -> dict[str, Any]:
     """Everything that was told, as plain values."""
     columns: dict[str, Any] = {}
-    for place, name in enumerate(state["numbers"]):
-        found = _as_moments(state["moments"][place].tolist())
-        bins = counts[place].tolist()
-        columns[name] = {
-            "kind": "number",
-            "held_by": state["held"][place],
-            "count": found.known,
-            "mean": found.mean,
-            "variance": found.squares / found.known if found.known else 0.0,
-            "low": found.low,
-            "high": found.high,
-            "quartiles": [quantile(bins, found.low, found.high, share) for share in QUARTILES],
-            "histogram": bins,
-        }
+    for name, found, bins in zip(state["numbers"], state["moments"], counts.tolist(), strict=True):
+        low, high = found["low"], found["high"]
+        quartiles = [None if low is None else quantile(bins, low, high, share) for share in QUARTILES]
+        columns[name] = {"kind": "number", **found, "quartiles": quartiles, "histogram": bins}
     for name in state["categories"]:
         own = [facts["values"].get(name, {}) for facts in state["told"].values()]
-        columns[name] = {"kind": "category", "held_by": sum(map(bool, own)), "categories": added(own)}
+        numbers = sum(facts["columns"].get(name) == "number" for facts in state["told"].values())
+        held = sum(map(bool, own))
+        columns[name] = {"kind": "category", "held_by": held, "numbers_at": numbers, "categories": added(own)}
     classes = added(facts["classes"] for facts in state["told"].values())
     return {"participants": len(state["told"]), "columns": columns, "classes": classes}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -81,7 +81,7 @@ class WidthScaling(Averaging):
     model: ServerModel | None = None
 
     def requires(self) -> Needs:
-        return self.needs
+        return replace(self.needs, one_input_shape=self.model is not None)
 
     def server_models(self, server: Server) -> Declared:
         return {} if self.model is None else {GLOBAL: self.model}

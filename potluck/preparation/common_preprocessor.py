@@ -17,6 +17,9 @@ from potluck.methods.column_statistics import categories_in, column, column_name
 
 Scale = Literal["standard", "range", "none"]
 
+SCALED_BY: dict[str, str] = {"standard": "variance", "range": "low"}
+"""What a scale is made of."""
+
 
 class CommonPreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that was made of what all participants told, and learns nothing from one of them.
@@ -49,6 +52,14 @@ class CommonPreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise SettingsError("A CommonPreprocessor has no columns; make it with Description.preprocessor().")
         if self.scale not in ("standard", "range", "none"):
             raise SettingsError(f"scale is {self.scale!r}; expected 'standard', 'range' or 'none'.")
+        needed = SCALED_BY.get(self.scale)
+        for name, about in self.columns.items():
+            if needed is not None and about["kind"] == "number" and about[needed] is None:
+                what = "range" if needed == "low" else needed
+                raise SettingsError(
+                    f"scale is {self.scale!r}, and nobody told the {what} of {name!r}; choose another scale, or have "
+                    f"somebody tell it (Disclosure)."
+                )
         return self
 
     def transform(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803, scikit-learn's name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from potluck.report.tables import Table
 if TYPE_CHECKING:
     from potluck.preparation.common_preprocessor import CommonPreprocessor, Scale
 
+NOTHING, SHOWN = "–", 12
+"""What stands for what nobody told, and how many categories of a column are shown."""
+
 
 @dataclass(frozen=True)
 class Description:
@@ -25,7 +29,8 @@ class Description:
     Args:
         participants: how many told something.
         columns: name → "kind" ("number" or "category"), "held_by" (how many participants), and of numbers "count",
-            "mean", "variance", "low", "high", "quartiles", "histogram", of categories "categories" with their counts.
+            "mean", "variance", "low", "high", "quartiles", "histogram" (the last five None where nobody told them), of
+            categories "categories" with their counts, and "numbers_at": at how many it holds nothing but numbers.
         classes: how often each label occurs.
     """
 
@@ -50,38 +55,32 @@ class Description:
     def table(self) -> Table:
         """A row for each column."""
         headings = ["column", "kind", "held by", "known", "mean", "deviation", "range", "quartiles"]
-        return Table(headings, self._rows(), texts=2)
+        return Table(headings, [self._row(name, about) for name, about in self.columns.items()], texts=2)
 
-    def _rows(self) -> list[list[str]]:
-        rows = []
-        for name, about in self.columns.items():
-            held = f"{about['held_by']} of {self.participants}"
-            if about["kind"] == "number":
-                spread = f"{about['low']:.4g} to {about['high']:.4g}"
-                quartiles = ", ".join("–" if value is None else f"{value:.4g}" for value in about["quartiles"])
-                told = [
-                    str(about["count"]),
-                    f"{about['mean']:.4g}",
-                    f"{about['variance'] ** 0.5:.4g}",
-                    spread,
-                    quartiles,
-                ]
-                rows.append([name, "numbers", held, *(told if about["count"] else ["–"] * len(told))])
-            else:
-                values = ", ".join(f"{value} {count}" for value, count in about["categories"].items())
-                rows.append([name, "categories", held, values or "–", "", "", "", ""])
-        return rows
+    def _row(self, name: str, about: Mapping[str, Any]) -> list[str]:
+        held = f"{about['held_by']} of {self.participants}"
+        if about["kind"] != "number":
+            mixed = f", numbers at {about['numbers_at']}" if about["numbers_at"] else ""
+            known = sum(about["categories"].values())
+            return [name, f"categories{mixed}", held, str(known or NOTHING), *[""] * 4]
+        if not about["count"]:
+            return [name, "numbers", held, *[NOTHING] * 5]
+        deviation = None if about["variance"] is None else math.sqrt(about["variance"])
+        spread = NOTHING if about["low"] is None else f"{about['low']:.4g} to {about['high']:.4g}"
+        quartiles = ", ".join(map(_short, about["quartiles"]))
+        return [name, "numbers", held, str(about["count"]), _short(about["mean"]), _short(deviation), spread, quartiles]
 
     def text(self) -> str:
-        """The table, and how often each label occurs."""
+        """The table, and how often each category and each label occurs."""
         console = Console(
             width=160, force_terminal=False, color_system=None, markup=False, emoji=False, highlight=False
         )
         with console.capture() as capture:
             console.print(self.table().to_rich())
         lines = [line.rstrip() for line in capture.get().splitlines()]
-        classes = ", ".join(f"{label} {count}" for label, count in self.classes.items())
-        return "\n".join([*lines, *([f"labels: {classes}"] if classes else [])])
+        counted = {name: about["categories"] for name, about in self.columns.items() if about["kind"] == "category"}
+        counted |= {"labels": self.classes}
+        return "\n".join([*lines, "", *(f"{name}: {_frequent(found)}" for name, found in counted.items() if found)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as JSON."""
@@ -98,6 +97,17 @@ class Description:
             return Description(**content.get("description", content))
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no description: {error}.") from error
+
+
+def _short(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4g}"
+
+
+def _frequent(counts: Mapping[str, int]) -> str:
+    """Values with their counts; of many the most frequent."""
+    shown = sorted(counts, key=lambda value: -counts[value])[:SHOWN] if len(counts) > SHOWN else list(counts)
+    more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+    return ", ".join(f"{value} {counts[value]}" for value in shown) + more
 
 
 def _told(about: Mapping[str, Any]) -> bool:

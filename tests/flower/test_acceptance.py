@@ -64,7 +64,7 @@ def test_a_task_that_cannot_be_is_declined(odd, why):
 
 def test_the_odd_one_is_declined_and_not_who_comes_second():
     told = {"a": accepted(shape=(3, 6, 6)), "b": accepted(), "c": accepted()}
-    acceptance = Acceptance(Needs(one_label_space=True))
+    acceptance = Acceptance(Needs(one_label_space=True, one_input_shape=True))
     assert acceptance.settle(told) == {"a": "its inputs are of shape (3, 6, 6); expected shape (1, 6, 6)"}
     assert acceptance.check(accepted((0, 1))) == "its labels are [0, 1]; expected [0, 1, 2]"
     assert acceptance.check(accepted(shape=(1, 6, 7))) == "its inputs are of shape (1, 6, 7); expected shape (1, 6, 6)"
@@ -87,7 +87,14 @@ def test_the_file_and_the_public_data_come_before_the_majority():
 
 def test_where_nobody_can_tell_who_is_odd_all_are_told():
     with pytest.raises(RequirementsError, match="b differs from a: its inputs are of"):
-        Acceptance(Needs()).settle({"a": accepted(), "b": accepted(shape=(2,))})
+        Acceptance(Needs(one_input_shape=True)).settle({"a": accepted(), "b": accepted(shape=(2,))})
+
+
+def test_inputs_may_differ_where_the_method_does_not_need_them_to_be_alike():
+    """As in a study of tables with columns of their own, or where features alone are compared."""
+    acceptance = Acceptance(Needs())
+    assert acceptance.settle({"a": accepted(shape=(3,)), "b": accepted(), "c": accepted(shape=(5,))}) == {}
+    assert acceptance.check(accepted(shape=(9,), name="late")) is None
 
 
 def test_whoever_has_no_class_in_common_with_anyone_is_declined():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -68,6 +70,25 @@ def test_a_federation_is_served_from_its_file_to_its_end(site, tmp_path):
     assert [line.partition(":")[0] for line in rounds] == ["round 1 of 2", "round 2 of 2"]
     assert all("mean accuracy" in line for line in rounds)
     assert "after round 2" in (tmp_path / "run" / "table.txt").read_text()
+
+
+def test_tables_with_columns_of_their_own_are_described(site, tmp_path):
+    """Nobody is refused for inputs that differ from the others', since nothing is averaged."""
+    random = np.random.default_rng(0)
+
+    def study():
+        for i, more in enumerate(
+            ({}, {"chol": random.normal(220, 30, 20)}, {"sex": ["f", "m"] * 10, "ca": [0, 1] * 10})
+        ):
+            frame = pandas.DataFrame({"age": np.linspace(30, 70 + i, 20), **more})
+            yield potluck.Participant(f"p{i}", "mlp", (frame, [0, 1] * 10))
+
+    people = list(study())
+    site(FakeGrid([client_of(person, tmp_path / "states") for person in people]), "Describe")
+    assert outcome(tmp_path) == ""
+    found = potluck.Description.load(tmp_path / "run")
+    assert found == potluck.describe(people)
+    assert {name: about["held_by"] for name, about in found.columns.items()} == {"age": 3, "ca": 1, "chol": 1, "sex": 1}
 
 
 def test_a_run_is_not_written_over_and_goes_on_where_it_is_asked_to(site, tmp_path):

@@ -29,6 +29,16 @@ def test_a_column_may_be_the_weights(tmp_path):
     assert given.inputs.columns["weight"].tolist() == [2.0, 3.0]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_texts_may_stand_for_what_is_missing(tmp_path, suffix):
+    path = tmp_path / f"clinic.{suffix}"
+    frame = pd.DataFrame({"chol": ["200", "?"], "town": ["-", "west"], "ill": ["no", "yes"]})
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    found, _ = read_table(path, target="ill", missing=["?", "-"])
+    assert found.isna().to_numpy().tolist() == [[False, True, False], [True, False, False]]
+    assert suffix == "parquet" or found["chol"].dtype == float, "a column of a .csv file is numbers without them"
+
+
 def test_arrays_are_inputs_and_targets(tmp_path):
     x, y = np.ones((2, 3)), np.array([0, 1])
     np.savez(tmp_path / "one.npz", x=x, y=y)

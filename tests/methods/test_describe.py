@@ -76,8 +76,8 @@ def test_what_stands_for_few_is_not_told():
     [
         ("count", lambda found: found.columns["age"]["count"] == 0),
         ("mean", lambda found: found.columns["age"]["count"] == 0),
-        ("variance", lambda found: found.columns["age"]["variance"] == 0),
-        ("range", lambda found: found.columns["age"]["low"] == found.columns["age"]["high"]),
+        ("variance", lambda found: found.columns["age"]["variance"] is None),
+        ("range", lambda found: found.columns["age"]["low"] is None),
         ("histogram", lambda found: sum(found.columns["age"]["histogram"]) == 0),
         ("categories", lambda found: found.columns["sex"]["categories"] == {}),
         ("classes", lambda found: found.classes == {}),
@@ -87,6 +87,31 @@ def test_what_may_not_leave_does_not(without, gone):
     tell = tuple(name for name in potluck.Disclosure().tell if name != without)
     assert gone(potluck.describe(people(table(30, 0), disclosure=potluck.Disclosure(tell=tell)), bins=4))
     assert not gone(potluck.describe(people(table(30, 0)), bins=4))
+
+
+def test_a_variance_and_a_range_are_those_of_the_ones_who_tell_them():
+    open_, closed = table(30, 0), table(20, 7)
+    ages = open_[0]["age"].to_numpy()
+    keeping = potluck.Disclosure(tell=("count", "mean", "histogram", "categories", "classes"))
+    found = potluck.describe([*people(open_), potluck.Participant("q", net, closed, disclosure=keeping)], bins=4)
+    assert found.columns["age"]["count"] == 50
+    assert found.columns["age"]["variance"] == pytest.approx(ages.var(), rel=1e-12)
+    assert (found.columns["age"]["low"], found.columns["age"]["high"]) == (ages.min(), ages.max())
+    assert sum(found.columns["age"]["histogram"]) > 30, "what lies outside counts in the first and the last bin"
+
+
+def test_without_a_range_no_histogram_leaves():
+    keeping = potluck.Disclosure(tell=("count", "mean", "histogram"), min_count=1)
+    found = potluck.describe(people(table(30, 0), disclosure=keeping), bins=4).columns["age"]
+    assert found["histogram"] == [0] * 4
+    assert found["quartiles"] == [None] * 3
+
+
+def test_a_column_that_is_text_somewhere_is_told_to_be_numbers_elsewhere():
+    found = potluck.describe(people(table(20, 0, chol=["?", "200"] * 10), table(20, 1, chol=np.arange(20.0))))
+    assert found.columns["chol"]["numbers_at"] == 1
+    assert found.columns["sex"]["numbers_at"] == 0
+    assert "categories, numbers at 1" in found.text()
 
 
 def test_the_summary_of_a_run_holds_it(tmp_path):

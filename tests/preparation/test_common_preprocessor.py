@@ -63,5 +63,9 @@ def test_mistakes():
         CommonPreprocessor().fit(None)
     with pytest.raises(SettingsError, match="scale is 'minmax'"):
         CommonPreprocessor(COLUMNS, "minmax").fit(None)
+    for scale, part, what in (("standard", "variance", "variance"), ("range", "low", "range")):
+        with pytest.raises(SettingsError, match=f"scale is '{scale}', and nobody told the {what} of 'age'"):
+            CommonPreprocessor({"age": {**AGE, part: None}}, scale).fit(None)
+        CommonPreprocessor({"age": {**AGE, part: None}}, "none").fit(None)
     with pytest.raises(DataError, match="'age' holds something that is no number"):
         CommonPreprocessor(COLUMNS).transform(pandas.DataFrame({"age": ["old"]}))
