@@ -37,7 +37,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
 Kinds = Annotated[dict[Name, Literal["number", "category"]], Field(max_length=MOST_COLUMNS)]
-MOMENTS = Moments._fields
+MOMENTS = ("known", "mean", "squares", "low", "high")
 UNKNOWN = (1.0, -1.0)
 """The range of a column of which nobody told one: a payload holds no NaN."""
 
@@ -211,9 +211,7 @@ def _moments(table: Any, names: list[str], told: Disclosure) -> Tensor:
         if (numbers := _told_numbers(table, name, told)) is not None:
             found = Moments.of(numbers)
             squares = found.squares if "variance" in told.tell else 0.0
-            row[:] = found._replace(squares=squares)
-            if "range" not in told.tell:
-                row[MOMENTS.index("low") :] = found.mean
+            row[:] = found.known, found.mean, squares, *(found.range if "range" in told.tell else (found.mean,) * 2)
     return torch.from_numpy(rows)
 
 
