@@ -114,9 +114,13 @@ def plan_cells(
     pooled: bool = False,
     cross: bool = False,
 ) -> list[Cell]:
-    """All cells, seed by seed, so that a comparison that is cut off has whole seeds. Local is always among them."""
-    own = read(file, changes, dict(options)).method.name
-    chosen = _named(methods)
+    """All cells, seed by seed, so that a comparison that is cut off has whole seeds. Local is always among them.
+
+    A change such as ``"CoFED.alpha=0.3"`` is for that method alone.
+    """
+    chosen = named(methods)
+    common, private = changes_by_owner(changes, chosen)
+    own = read(file, common, dict(options)).method.name
     found = [parse_sweep(text, chosen) for text in sweeps]
     if doubled := [
         sweep.key
@@ -131,7 +135,7 @@ def plan_cells(
         for values in product(*(sweep.values for sweep in mine)):
             swept = tuple((sweep.key, value) for sweep, value in zip(mine, values, strict=True))
             entry = Entry(_short(method), swept)
-            told = (*changes, *setting, *(f"{key}={value}" for key, value in swept))
+            told = (*common, *setting, *private.get(method, ()), *(f"{key}={value}" for key, value in swept))
             for seed in seeds:
                 folder = out / slug(entry) / f"seed-{seed}"
                 cells.append(Cell(entry, seed, file, told, folder, tuple(options), cross))
@@ -142,7 +146,22 @@ def plan_cells(
     return sorted(cells, key=lambda cell: cell.seed)
 
 
-def _named(methods: Sequence[str]) -> list[str]:
+def changes_by_owner(
+    changes: Sequence[str], methods: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Changes of the file that are for all methods, and those for one alone, by its name, as of the file's method."""
+    common, private = list[str](), dict[str, tuple[str, ...]]()
+    for text in changes:
+        head, _, rest = text.partition(".")
+        owner = next((method for method in methods if _same(method, head.strip())), None)
+        if owner is None:
+            common.append(text)
+        else:
+            private[owner] = (*private.get(owner, ()), f"method.{rest}")
+    return tuple(common), private
+
+
+def named(methods: Sequence[str]) -> list[str]:
     """The methods as they are called, each once, and Local."""
     found: list[str] = []
     for name in [*methods, FLOOR]:

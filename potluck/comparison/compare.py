@@ -15,7 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from potluck.comparison.cell_queue import play_all
-from potluck.comparison.cells import Cell, plan_cells
+from potluck.comparison.cells import Cell, changes_by_owner, named, plan_cells
 from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.recipes import read
@@ -92,7 +92,8 @@ def compare(
         metric: what to compare by; by default the task's headline, such as the accuracy.
         pooled: whether to play the ceiling too: each model trained on everybody's data; by default False.
         cross: whether to measure each model on everybody's test data; by default False.
-        changes: settings of the file to change, each as ``"key=value"``; by default none.
+        changes: settings of the file to change, each as ``"key=value"``, or of one method, as ``"CoFED.alpha=0.3"``; by
+            default none.
         options: settings that stand above the file, such as ``("rounds", 3)``; by default none.
         watch: is told of each round that was played; by default nobody is.
     """
@@ -101,7 +102,7 @@ def compare(
     file = Path(federation)
     folder = Path(out) if out is not None else Path("runs") / f"compare-{file.stem}"
     changes, options, sweep = tuple(changes), tuple(options), tuple(sweep)
-    recipe = read(file, changes, dict(options))
+    recipe = read(file, changes_by_owner(changes, named(methods))[0], dict(options))
     chosen = range(recipe.seed, recipe.seed + seeds)
     cells = plan_cells(
         file, methods, chosen, folder, sweeps=sweep, changes=changes, options=options, pooled=pooled, cross=cross

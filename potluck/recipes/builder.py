@@ -92,7 +92,7 @@ class FederationBuilder:
     def _people(self, engine: str, unseen: bool) -> Iterator[Participant]:
         shares = iter(self.shares)
         for position, party in enumerate(self.recipe.participants):
-            for name in party.names():
+            for number, name in enumerate(party.names()):
                 if party.unseen != unseen:
                     if party.data is None:
                         next(shares)
@@ -103,7 +103,7 @@ class FederationBuilder:
                 with self.recipe.at("participants", position):
                     participant = Participant(
                         name,
-                        partial(self._model, position),
+                        partial(self._model, position, number),
                         own.data,
                         plan=self.recipe.build_plan(party),
                         test=test,
@@ -133,8 +133,8 @@ class FederationBuilder:
                 )
         return self._plans[key]
 
-    def _model(self, position: int, input_shape: tuple[int, ...], classes: int) -> Any:
-        model = self.recipe.participants[position].model
+    def _model(self, position: int, number: int, input_shape: tuple[int, ...], classes: int) -> Any:
+        model = self.recipe.participants[position].model_of(number)
         with self.recipe.at("participants", position, "model"):
             return models.build(model.name, input_shape, classes, **model.settings)
 

@@ -22,8 +22,10 @@ from potluck.federation.method import Method
 from potluck.federation.participation import ParticipationSetting
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
+from potluck.models import MODELS
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.references import (
+    SUPPLIED,
     DataNamed,
     MethodNamed,
     ModelNamed,
@@ -33,6 +35,7 @@ from potluck.recipes.references import (
     ShiftNamed,
     SourceNamed,
     TaskNamed,
+    wrong_settings,
 )
 from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
@@ -122,10 +125,26 @@ class ParticipantSection(Section):
     head: str | list[str] | None = None
     unseen: bool = False
     window: Window | None = None
+    vary: dict[str, list[Any]] = Field(default_factory=dict)
 
     def names(self) -> list[str]:
         """What its participants are called."""
         return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(1, self.count + 1)]
+
+    def model_of(self, number: int) -> Named:
+        """What one of them brings, counted from 0: what varies is handed out in turn."""
+        varied = {name: values[number % len(values)] for name, values in self.vary.items()}
+        return Named(name=self.model.name, settings={**self.model.settings, **varied})
+
+    @model_validator(mode="after")
+    def _varied_as_it_can_be(self) -> ParticipantSection:
+        for name, values in self.vary.items():
+            if not values:
+                refuse([(("vary", name), f"{name} = []; expected a list of values, handed out in turn.")])
+        for number in range(max(map(len, self.vary.values()), default=0)):
+            if wrong := wrong_settings(MODELS.__getitem__, SUPPLIED["model"], self.model_of(number)):
+                refuse([(("vary", *place), text) for place, text in wrong])
+        return self
 
     @model_validator(mode="after")
     def _tuned_by_validation(self) -> ParticipantSection:

@@ -67,6 +67,13 @@ class Named(Section):
 
 def _fits(lookup: Callable[[str], Any], supplied: tuple[str, ...], named: Named) -> Named:
     """Makes sure that something has this name and takes these settings."""
+    if wrong := wrong_settings(lookup, supplied, named):
+        refuse(wrong)
+    return named
+
+
+def wrong_settings(lookup: Callable[[str], Any], supplied: tuple[str, ...], named: Named) -> list[Mistake]:
+    """The settings that what has this name does not take, and those of a wrong type."""
     function = _find(lookup, named.name)
     if not callable(function):
         refuse([(("name",), f"{named.name!r} is a {type(function).__name__}; expected a function or a class.")])
@@ -75,10 +82,7 @@ def _fits(lookup: Callable[[str], Any], supplied: tuple[str, ...], named: Named)
     except ValueError:  # as of some that are written in C
         refuse([(("name",), f"{named.name!r} does not tell which settings it takes; name a function that calls it.")])
     given = [name for name in supplied if name in taken]
-    wrong = misfits(named.name, function, named.settings, given) or list(_ill_typed(function, named.settings))
-    if wrong:
-        refuse(wrong)
-    return named
+    return misfits(named.name, function, named.settings, given) or list(_ill_typed(function, named.settings))
 
 
 def _source_fits(named: Named, info: ValidationInfo) -> Named:

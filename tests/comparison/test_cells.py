@@ -46,6 +46,15 @@ def test_a_sweep_of_one_method_alone(here):
     assert [cell.entry.label for cell in cells] == ["CoFED alpha=0.5", "CoFED alpha=0.6", "MHAT", "Local"]
 
 
+def test_a_change_of_one_method_alone(here):
+    cells = plan(here, "CoFED", "MHAT", seeds=[0], changes=["mhat.temperature=2", "CoFED.margin=0.1", "rounds=3"])
+    recipes = {cell.entry.label: cell.recipe() for cell in cells}
+    assert recipes["CoFED"].build_method().margin == 0.1
+    assert recipes["MHAT"].build_method().temperature == 2
+    assert list(recipes) == ["CoFED", "MHAT", "Local"], "it is not told from others by what is the same in all its runs"
+    assert {recipe.rounds for recipe in recipes.values()} == {3}
+
+
 def test_values_may_be_lists(here):
     cells = plan(here, "Local", seeds=[0], sweeps=["participants.net.model.hidden=[4, 4],[8]"])
     assert [cell.recipe().participants[0].model.settings["hidden"] for cell in cells] == [[4, 4], [8]]

@@ -161,3 +161,34 @@ def test_a_table_may_be_shared_out(here):
     assert [list(person.data.kinds["x"].shape) for person in federation.participants.values()] == [[2]] * 3
     assert list(federation.participants["tree"].data.x.columns) == ["age", "visits"]
     assert federation.run(1).rows()[0]["accuracy"] is not None
+
+
+VARIED = """
+rounds = 1
+method = "Local"
+[data]
+source = { name = "generated", features = 6 }
+[[participants]]
+name = "phone"
+count = 7
+model = { name = "mlp", hidden = [16] }
+vary = { rate = ["a", "b", "c", "d", "e"] }
+"""
+
+
+def test_settings_of_models_are_handed_out_in_turn(here):
+    people = read_text(here, VARIED).federation().participants.values()
+    assert [person.model[1].out_features for person in people] == [16, 8, 4, 2, 1, 16, 8]
+
+
+@pytest.mark.parametrize(
+    ("vary", "says"),
+    [
+        ('{ rat = ["a"] }', "participants.0.vary.rat: 'mlp' has no setting 'rat'. Did you mean 'rate'"),
+        ("{ rate = [] }", r"participants.0.vary.rate: rate = \[\]; expected a list of values"),
+        ("{ rate = [[1]] }", "participants.0.vary.rate"),
+    ],
+)
+def test_what_cannot_vary_is_told_with_its_place(here, vary, says):
+    with pytest.raises(SettingsError, match=says):
+        read_text(here, VARIED, f"participants.phone.vary={vary}")

@@ -1,0 +1,122 @@
+"""Methods compared on one federation: who competes, what is kept, and the tables made from it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from evidence.field import __main__ as command
+from evidence.field.line_up import LINE_UPS, WIDTHS
+from evidence.field.page import PAGE, filled, table
+from evidence.field.results import RESULTS, path_of
+from potluck.cli.check import dry_runs
+from potluck.comparison.cells import plan_cells
+from potluck.methods import METHODS
+from potluck.recipes import read
+
+ROW = {
+    "settings": {},
+    "tried": {"plan.lr": "0.1"},
+    "chosen": True,
+    "seeds": [0, 1],
+    "validation": [0.5, 0.5],
+    "lost": [],
+    "gain": [],
+    "bytes": [0, 0],
+    "seconds": [10.2, 11.2],
+}
+CONTENT = {
+    "participants": 10,
+    "rows": [
+        {**ROW, "method": "Local", "accuracy": [0.5, 0.6]},
+        {
+            **ROW,
+            "method": "FedAvg",
+            "settings": {"aggregation": "same-architecture"},
+            "accuracy": [0.7, 0.7],
+            "gain": [0.2, 0.1],
+            "lost": [1, 2],
+            "bytes": [1_000_000, 3_000_000],
+        },
+        {**ROW, "method": "FedAvg", "chosen": False, "accuracy": [0.9, 0.9]},
+    ],
+}
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A file like Fashion-MNIST's, of noise, just large enough."""
+    random = np.random.default_rng(0)
+    sizes = {"train": 4000, "test": 1100}
+    arrays = {f"x_{part}": random.integers(256, size=(n, 28, 28), dtype=np.uint8) for part, n in sizes.items()}
+    arrays |= {f"y_{part}": np.arange(n) % 10 for part, n in sizes.items()}
+    np.savez(tmp_path / "images.npz", **arrays)
+    return tmp_path / "images.npz"
+
+
+def changes(images):
+    return f"data.source.path={json.dumps(str(images))}"
+
+
+def test_a_table_has_the_chosen_settings_the_best_first():
+    assert table(CONTENT).splitlines() == [
+        "| method | accuracy % | gain over Local | lost | sent and received | seconds | rate |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        "| FedAvg | 70.0 ± 0.0 | +15.0 ± 7.1 | 1.5 of 10 | 2.0 MB | 11 | 0.1 |",
+        "| **Local** | 55.0 ± 7.1 | – | – | 0 B | 11 | 0.1 |",
+        "",
+        'Settings that are no defaults: FedAvg `aggregation = "same-architecture"`.',
+    ]
+
+
+def test_the_page_holds_what_the_results_make():
+    text = PAGE.read_text()
+    assert filled(text, RESULTS) == text, "run: python -m evidence.field --write"
+    assert all(f"<!-- table {name} -->" in text for name in LINE_UPS)
+
+
+@pytest.mark.parametrize("line_up", LINE_UPS.values(), ids=LINE_UPS)
+def test_every_setting_can_be_set(line_up, images):
+    settings = line_up.changes(line_up.methods)
+    cells = plan_cells(line_up.file, list(line_up.methods), [0], images.parent, changes=[changes(images), *settings])
+    made = {cell.entry.method: cell.recipe().method.settings for cell in cells}
+    assert made == {**line_up.methods, "Local": {}}
+    assert set(line_up.methods) | set(line_up.left_out) <= set(METHODS)
+
+
+def test_ten_participants_with_300_images_each(images):
+    for line_up in LINE_UPS.values():
+        federation = read(line_up.file, [changes(images)]).federation()
+        people = federation.participants.values()
+        assert [len(person.data) + len(person.validation) for person in people] == [300] * 10
+        assert all(len(federation.test_of(person)) == 1000 for person in people)
+    assert [person.model.conv1.out_channels for person in people] == [32, 16, 8, 4, 2] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line_up", LINE_UPS.values(), ids=LINE_UPS)
+def test_all_that_fit_compete_or_are_left_out_with_a_reason(line_up, images):
+    fit = set(dry_runs(read(line_up.file, [changes(images)])).fits) - {"Local"}
+    assert fit <= set(line_up.methods) | set(line_up.left_out)
+
+
+@pytest.mark.slow
+def test_a_table_is_played_kept_and_gone_on_with(images, monkeypatch, capsys):
+    def play(*more: str) -> dict:
+        words = ["field", "widths", "--data", images, "--only", "FedAvg", "--rates", "0.1,0.2", *more]
+        folders = ["--runs", images.parent / "runs", "--results", images.parent / "results"]
+        monkeypatch.setattr(sys, "argv", [*map(str, words + folders)])
+        command.main()
+        return json.loads(path_of(WIDTHS, images.parent / "results").read_text())
+
+    first = play("--rounds", "1", "--seeds", "1")
+    assert [(row["method"], row["tried"]["plan.lr"]) for row in first["rows"]] == [
+        (method, rate) for method in ("FedAvg", "Local") for rate in ("0.1", "0.2")
+    ]
+    assert sum(row["chosen"] for row in first["rows"]) == 2
+    assert not first["failed"]
+    assert play("--rounds", "1", "--seeds", "1")["rows"] == first["rows"], "nothing is played twice"
+    assert "Local" in capsys.readouterr().out
