@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,12 +106,13 @@ def test_all_that_fit_compete_or_are_left_out_with_a_reason(line_up, images):
 
 @pytest.mark.slow
 def test_a_table_is_played_kept_and_gone_on_with(images, monkeypatch, capsys):
-    def play(*more: str) -> dict:
+    def play(*more: str) -> dict[str, Any]:
         words = ["field", "widths", "--data", images, "--only", "FedAvg", "--rates", "0.1,0.2", *more]
         folders = ["--runs", images.parent / "runs", "--results", images.parent / "results"]
         monkeypatch.setattr(sys, "argv", [*map(str, words + folders)])
         command.main()
-        return json.loads(path_of(WIDTHS, images.parent / "results").read_text())
+        content: dict[str, Any] = json.loads(path_of(WIDTHS, images.parent / "results").read_text())
+        return content
 
     first = play("--rounds", "1", "--seeds", "1")
     assert [(row["method"], row["tried"]["plan.lr"]) for row in first["rows"]] == [
