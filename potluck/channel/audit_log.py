@@ -21,6 +21,9 @@ START = "0" * 64
 MOST_NAMES = 50
 """How many tensors of a payload are named."""
 
+OF_A_RUN = ("federation", "participant")
+"""What says whose messages of which run are compared: those that both sides know of."""
+
 Seal = Callable[[bytes], str]
 """Signs a line's checksum."""
 
@@ -46,9 +49,12 @@ class AuditLog:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.fchmod(descriptor, 0o600)
         os.close(descriptor)
+        cut_off = _without_unfinished_line(path)
         self._number, self._before = 0, START
         for entry in read(path):
             self._number, self._before = entry["number"], entry["sha256"]
+        if cut_off:
+            self.note("cut off", bytes=len(cut_off), payload=hashlib.sha256(cut_off).hexdigest())
 
     def note(self, what: str, **facts: Any) -> None:
         """Adds a line. What is None is left out."""
@@ -68,6 +74,15 @@ class AuditLog:
             file.flush()
             os.fsync(file.fileno())
         self._number, self._before = entry["number"], entry["sha256"]
+
+
+def _without_unfinished_line(path: Path) -> bytes:
+    """Takes away what stands after the last whole line: of a line that was being written when the machine went down."""
+    data = path.read_bytes()
+    kept = data.rfind(b"\n") + 1
+    if kept < len(data):
+        os.truncate(path, kept)
+    return data[kept:]
 
 
 def digest(entry: Entry) -> str:
@@ -116,13 +131,13 @@ def unmatched(some: list[Entry], others: list[Entry]) -> tuple[list[Entry], list
 
     def keys(entries: list[Entry]) -> dict[tuple[Any, ...], Entry]:
         return {
-            tuple(entry.get(name) for name in ("federation", "participant", "phase", "round", "step", "payload")): entry
+            tuple(entry.get(name) for name in (*OF_A_RUN, "terms", "phase", "round", "step", "payload")): entry
             for entry in entries
             if entry["what"] in ("sent", "received") and entry.get("payload")
         }
 
     one, other = keys(some), keys(others)
-    runs = {key[:2] for key in one} & {key[:2] for key in other}  # the runs and participants that both know of
+    runs = {key[:2] for key in one} & {key[:2] for key in other}
     missing = [
         [entry for key, entry in mine.items() if key[:2] in runs and key not in theirs]
         for mine, theirs in ((one, other), (other, one))

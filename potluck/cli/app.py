@@ -9,8 +9,9 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from potluck.cli import audit_log, bench, catalog, check, compare, demo, describe, join, keys, new, run, serve
-from potluck.cli.console import harmless, messages
+from potluck.cli.console import messages
 from potluck.core.errors import PotluckError
+from potluck.core.harmless import harmless
 
 
 class Plainly(TyperGroup):

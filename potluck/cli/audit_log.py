@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from potluck.cli.console import harmless
 from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.harmless import one_line
 from potluck.core.history import readable_bytes
 
 
@@ -41,7 +41,7 @@ def audit_log(
         missing = unmatched(*logs)
         for path, entries in zip((file, other), missing, strict=True):
             for entry in entries:
-                typer.echo(harmless(f"Only {path} knows: line {entry['number']}, {_said(entry)}"))
+                typer.echo(one_line(f"Only {path} knows: line {entry['number']}, {_said(entry)}"))
         if any(missing):
             raise PotluckError("The two logs do not agree.")
         typer.echo("Both logs hold the same payloads.")
@@ -76,4 +76,4 @@ def _lines(entries: list[dict[str, Any]]) -> Iterator[str]:
         size = readable_bytes(entry["bytes"]) if entry.get("bytes") else ""
         told = str(entry.get("why") or holds)[:200]
         who = str(entry.get("participant", ""))[:20]
-        yield harmless(f"{entry['time']}  {entry['what']:8}  {who:20}  {_place(entry):32}  {size:>8}  {told}").rstrip()
+        yield one_line(f"{entry['time']}  {entry['what']:8}  {who:20}  {_place(entry):32}  {size:>8}  {told}").rstrip()

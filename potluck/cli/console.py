@@ -20,6 +20,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from potluck.core.harmless import harmless
+
 
 def messages() -> Console:
     """Where everything but results goes. What comes from another machine is text there, and never a command."""
@@ -31,11 +33,6 @@ class HarmlessConsole(Console):
 
     def print(self, *objects: Any, **settings: Any) -> None:
         super().print(*(harmless(each) if isinstance(each, str) else each for each in objects), **settings)
-
-
-def harmless(text: str) -> str:
-    """A text without characters that cannot be shown, but for the ends of lines."""
-    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def waiting(doing: str, console: Console) -> AbstractContextManager[object]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+import potluck
 from potluck.cli.console import messages
 from potluck.cli.serve import need_flower, terminable
 from potluck.core.errors import SettingsError
+from potluck.core.processes import held_alone
 
 if TYPE_CHECKING:
     from potluck.flower.config import ParticipantFile
@@ -42,7 +44,7 @@ def join(
     need_flower()
     from potluck.channel.audit_log import AuditLog
     from potluck.engines import keep_freed_memory, pick_device
-    from potluck.flower.certificates import sealing
+    from potluck.flower.certificates import fingerprint, sealing
     from potluck.flower.client import Client
     from potluck.flower.client_store import private_folder
     from potluck.flower.config import read_participant
@@ -59,6 +61,14 @@ def join(
     state = Path(settings.state_dir)
     os.umask(0o077)  # what is written from here on is nobody else's
     private_folder(state)
+    lock = held_alone(state / ".lock", f"{state} is in use: another `potluck join` takes part with it. Stop that one.")
+    audit_log = AuditLog(state / "audit.jsonl", settings.name, sealing(settings.key))
+    audit_log.note(
+        "opened",
+        potluck=potluck.__version__,
+        key=None if settings.key is None else fingerprint(settings.key),
+        server=_identity_of(server, settings).strip(),
+    )
     client = Client(
         settings.build(),
         pick_device(settings.device),
@@ -73,7 +83,7 @@ def join(
         allow_imports=tuple(settings.allow_imports),
         max_payload_bytes=settings.max_payload_bytes,
         policy=settings.policy,
-        audit_log=AuditLog(state / "audit.jsonl", settings.name, sealing(settings.key)),
+        audit_log=audit_log,
         dry_run=dry_run,
     )
     console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
@@ -91,6 +101,8 @@ def join(
     except KeyboardInterrupt:
         console.print(f"Stopped. Your state is in {state}; the same command goes on.")
         raise typer.Exit(130) from None
+    finally:
+        lock.release()
     if dry_run:
         typer.echo("Nothing was agreed to, and nothing has left.")
         return

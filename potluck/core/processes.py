@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them."""
+"""Processes that do not outlive the one that started them, and folders that one of them has for itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import ctypes
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, Timeout
+
+from potluck.core.errors import SettingsError
 
 SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's ``prctl``."""
@@ -23,3 +28,13 @@ def ending_with_parent(by: signal.Signals) -> Callable[[], object]:
         return lambda: None
     libc = ctypes.CDLL(None)
     return lambda: libc.prctl(SET_PARENT_DEATH_SIGNAL, by)
+
+
+def held_alone(path: Path, otherwise: str) -> BaseFileLock:
+    """A lock that this process holds from now on, unless another one does: then a SettingsError with these words."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise SettingsError(otherwise) from error
+    return lock

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from potluck.channel.audit_log import Seal
@@ -142,22 +144,63 @@ def _secret(path: Path, data: bytes) -> None:
 
 
 def sealing(path: str | None) -> Seal | None:
-    """Signs checksums with a node's private key; None where there is no key."""
+    """Signs checksums with a node's or a server's private key; None where there is no key."""
     if path is None:
         return None
-    key = serialization.load_ssh_private_key(Path(path).read_bytes(), password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise SettingsError(f"{path} is no key of a node's; `potluck keys` makes one.")
-    return lambda checksum: base64.b64encode(key.sign(checksum, ec.ECDSA(hashes.SHA256()))).decode()
+    key = _private_key(path)
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return lambda checksum: base64.b64encode(key.sign(checksum, ec.ECDSA(hashes.SHA256()))).decode()
+    if isinstance(key, rsa.RSAPrivateKey):
+        return lambda checksum: base64.b64encode(key.sign(checksum, padding.PKCS1v15(), hashes.SHA256())).decode()
+    raise SettingsError(f"{path} is no key that can sign; `potluck keys` makes one.")
 
 
 def check_seal(path: str, checksum: str, seal: str) -> bool:
-    """Whether the owner of a public key signed a checksum."""
-    key = serialization.load_ssh_public_key(Path(path).read_bytes())
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise SettingsError(f"{path} is no public key of a node's; `potluck keys` makes one.")
+    """Whether the owner of a public key, or of a certificate, signed a checksum."""
+    key = _public_key(path)
     try:
-        key.verify(base64.b64decode(seal), bytes.fromhex(checksum), ec.ECDSA(hashes.SHA256()))
+        signed, of = base64.b64decode(seal), bytes.fromhex(checksum)
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signed, of, ec.ECDSA(hashes.SHA256()))
+        else:
+            key.verify(signed, of, padding.PKCS1v15(), hashes.SHA256())
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def fingerprint(path: str) -> str:
+    """The SHA-256 of the public half of a key, by which people compare keys."""
+    return fingerprint_of(_private_key(path).public_key())
+
+
+def fingerprint_of(key: Any) -> str:
+    """The SHA-256 of a public key, itself or as PEM."""
+    public = serialization.load_pem_public_key(key) if isinstance(key, bytes) else key
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
+
+
+def _private_key(path: str) -> Any:
+    data = Path(path).read_bytes()
+    load = serialization.load_ssh_private_key if b"OPENSSH" in data else serialization.load_pem_private_key
+    try:
+        return load(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise SettingsError(
+            f"{path} is no private key without a password: {error}. `potluck keys` makes one."
+        ) from error
+
+
+def _public_key(path: str) -> Any:
+    data = Path(path).read_bytes()
+    try:
+        if b"CERTIFICATE" in data:
+            key: Any = x509.load_pem_x509_certificate(data).public_key()
+        else:
+            key = serialization.load_ssh_public_key(data)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise SettingsError(f"{path} is no public key: {error}. `potluck keys` makes one.") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        raise SettingsError(f"{path} is no public key that can check a signature; `potluck keys` makes one.")
+    return key

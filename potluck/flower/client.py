@@ -7,28 +7,25 @@ the state before it, which gives the same since every draw comes from seed, name
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import potluck
 from potluck.channel.audit_log import AuditLog
 from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
-from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError
+from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.exchange_order import Phase
-from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival
 from potluck.core.payload import MAX_BYTES, Payload
 from potluck.core.requests import Exchange
 from potluck.core.samples import Samples, SharedData
-from potluck.engines.base import Answering, AnsweringSession, Session
+from potluck.engines.base import Answering, Session
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
@@ -38,7 +35,7 @@ from potluck.flower.client_store import ClientStore, private_folder
 from potluck.flower.consent import channel_of, method_class, method_of
 from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
-from potluck.flower.policy import Policy, PolicyError
+from potluck.flower.policy import Policy, PolicyError, told
 from potluck.flower.protocol import (
     PROTOCOL,
     Accepted,
@@ -50,12 +47,12 @@ from potluck.flower.protocol import (
     ExchangeReached,
     Failed,
     Finished,
-    InputFacts,
     Invitation,
     Message,
     Paused,
     PhaseEnded,
     PublicData,
+    plain_notes,
     read_request,
 )
 from potluck.flower.public_data import PublicDataStore
@@ -128,8 +125,7 @@ class Client:
         """The exchange at which it waits."""
         self._model_of: int | None = None
         """The round after which the model is as it is now, if it is between rounds."""
-        self._latest_round = 0
-        """The round that this run of the server has come to."""
+        self._latest_round = 0  # that this run of the server has come to
 
     def answer(self, message: Message) -> Message:
         """The answer to a message. What goes wrong here is in the log here; the server learns only its kind."""
@@ -139,7 +135,10 @@ class Client:
             answer = self._answer(message)
         except Exception as error:
             self._session = None
-            log.exception("%s could not answer", name)
+            if isinstance(error, PayloadError | PolicyError):  # what the server did, in a sentence
+                log.warning("%s did not answer: %s", name, error)
+            else:
+                log.exception("%s could not answer", name)
             self._note("refused", asked, why=str(error)[:500] if isinstance(error, PotluckError) else None)
             return Failed(name=name, error=type(error).__name__).message()
         self._note("sent", answer.head, answer.body)
@@ -148,37 +147,36 @@ class Client:
     def _note(self, what: str, head: dict[str, Any], body: bytes = b"", why: str | None = None) -> None:
         """Notes a message in the audit log: who asked for what, and what left; never a value."""
         if self._audit_log is not None:
-            federation = self._invitation.federation if self._invitation is not None else None
-            note_message(self._audit_log, what, self.participant.name, federation, head, body, why)
+            note_message(self._audit_log, what, self.participant.name, self._invitation, head, body, why)
 
     def _answer(self, message: Message) -> Message:
         if len(message.body) > self._max_payload_bytes:
             raise PayloadError(
                 f"the payload has {len(message.body)} bytes; `max_payload_bytes` is {self._max_payload_bytes}"
             )
-        asked = read_request(message)
+        asked, acknowledged = read_request(message), Acknowledged(name=self.participant.name).message()
         if isinstance(asked, Invitation):
             return self._invited(asked)
         if isinstance(asked, Paused):
             log.warning("The server stops, and may go on later: %s", asked.reason)
-            return self._acknowledged()
+            return acknowledged
         if isinstance(asked, Finished):
             self.finished = asked.rounds
-            return self._acknowledged()
+            return acknowledged
         if self._invitation is None or self._method is None:
             raise PayloadError("the server asks for work before its invitation was accepted")
         if isinstance(asked, PublicData):
-            self._public = self._public_store.keep(self._invitation.public, message.body)
-            self._prepare(self._invitation, self._method)
-            return self._acknowledged()
+            if self._public is None:
+                self._policy.check_public()
+                self._public = self._public_store.keep(self._invitation.public, message.body)
+                self._prepare(self._invitation, self._method)
+            return acknowledged
         if self._store is None:
             raise PayloadError("the server asks for work before the public data are here")
+        assert self._ledger is not None
         if isinstance(asked, Evaluate):
-            return self._evaluated(self._store, asked.round)
-        return self._advanced(self._store, asked, message.body)
-
-    def _acknowledged(self) -> Message:
-        return Acknowledged(name=self.participant.name).message()
+            return self._evaluated(self._store, self._ledger, asked.round)
+        return self._advanced(self._store, self._ledger, asked, message.body)
 
     def _invited(self, invitation: Invitation) -> Message:
         """Compares versions, asks the owner, prepares the participant."""
@@ -197,47 +195,46 @@ class Client:
                 if self._dry_run:
                     self._consent(invitation, kind)
                 self._policy.check_invitation(invitation, kind, self._own_public)
-                self._check_room(invitation)
+                self._policy.check_room(invitation, self._folder)
                 refused = "its owner looks at the terms" if self._dry_run else self._consent(invitation, kind)
                 if refused is not None:
                     raise PotluckError(refused)
                 self._accept(invitation, method_of(invitation, self._allow_imports), channel)
+                self._note("agreed", invitation.model_dump(mode="json"))
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
             self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
             self.finished = 0 if self._dry_run else None
-            return Declined(name=me.name, reason=_told(error)).message()
-        return Accepted(
-            name=me.name,
-            task=me.task.KIND,
-            settings=me.task.told(),
-            metrics=list(me.task.nothing),
-            inputs={name: InputFacts.of(kind) for name, kind in me.data.kinds.items()},
-            has_public=invitation.public is None or self._public is not None,
-        ).message()
-
-    def _check_room(self, invitation: Invitation) -> None:
-        """Declines one federation more than may store something here."""
-        own = [path for path in self._folder.glob("*") if re.fullmatch("[0-9a-f]{16}", path.name)]
-        if not (self._folder / invitation.federation).exists() and len(own) >= self._policy.max_federations:
-            raise PolicyError(
-                f"{len(own)} federations have stored something here already, as many as its owner's policy allows "
-                f"(`max_federations`); delete what is not needed any more"
-            )
+            return Declined(name=me.name, reason=told(error)).message()
+        has_public = invitation.public is None or self._public is not None
+        return Accepted.of(me, has_public).message()
 
     def _accept(self, invitation: Invitation, method: Method, channel: Channel) -> None:
         """Finds the public data, and prepares the participant if they are here."""
-        self._invitation, self._method, self._channel = invitation, method, channel
-        self._answering = method.answering()
+        self._forget_invitation()
         private_folder(self._folder)
-        self._public = None
+        public = None
         if invitation.public is not None:
-            self._public = self._public_store.find(invitation.public, invitation.seed)
-        if invitation.public is None or self._public is not None:
+            public = self._public_store.find(invitation.public, invitation.seed)
+        self._invitation, self._method, self._channel = invitation, method, channel
+        self._answering, self._public = method.answering(), public
+        if invitation.public is None or public is not None:
             self._prepare(invitation, method)
+
+    def _forget_invitation(self) -> None:
+        """Nothing that was agreed to holds any more: no work is done for another federation in its place."""
+        self._invitation, self._method, self._public = None, None, None
+        self._store, self._ledger, self._session = None, None, None
 
     def _prepare(self, invitation: Invitation, method: Method) -> None:
         """Makes the model, checks that all fits, and finds what was stored of this federation."""
+        try:
+            self._take_up(invitation, method)
+        except Exception:
+            self._forget_invitation()
+            raise
+
+    def _take_up(self, invitation: Invitation, method: Method) -> None:
         me = self.participant
         admission = Admission()
         admission.admit(me, self._join)
@@ -258,7 +255,7 @@ class Client:
         me.join(self._invitation.seed, self._public, self._method)
         return me.test
 
-    def _advanced(self, store: ClientStore, asked: Advance, body: bytes) -> Message:
+    def _advanced(self, store: ClientStore, ledger: Ledger, asked: Advance, body: bytes) -> Message:
         """Takes one step of a phase, or finds the answer that was given before."""
         place = asked.phase, asked.round, asked.step
         if not store.follows(*place):
@@ -268,6 +265,7 @@ class Client:
             )
         stored = store.answer_to(*place, body)
         if stored is not None:
+            ledger.send(len(stored.body))
             log.info("Answered again from what was stored: %s %d, step %d", *place)
             return stored
         assert self._invitation is not None
@@ -278,20 +276,19 @@ class Client:
         if asked.round < self._latest_round:
             raise PayloadError(f"round {asked.round} is past; the server was at {self._latest_round} already")
         self._latest_round = asked.round
-        assert self._ledger is not None
-        if asked.step == 0 and asked.phase == "round":
-            self._ledger.begin_round()
-        self._ledger.check()
-        before = 0.0 if asked.step == 0 or self._session is None else self._session.seconds
-        if asked.step == 0 or self._session is None or self._reached != (asked.phase, asked.round, asked.step - 1):
-            self._go_back(store, asked)
-        store.forget_from(*place)
-        arrival = self._run(*place, body)
-        if arrival.exchange is not None:
-            assert self._method is not None
-            self._policy.check_exchange(arrival.exchange.name, type(self._method))
-        answer = self._response(store, asked, arrival)
-        self._ledger.send(len(answer.body), max(arrival.seconds - before, 0.0))
+        if asked.step == 0:
+            ledger.begin(asked.phase)
+        ledger.check()
+        with ledger.work():
+            if asked.step == 0 or self._session is None or self._reached != (asked.phase, asked.round, asked.step - 1):
+                self._go_back(store, asked)
+            store.forget_from(*place)
+            arrival = self._run(*place, body)
+            if arrival.exchange is not None:
+                assert self._method is not None
+                self._policy.check_exchange(arrival.exchange.name, type(self._method))
+            answer = self._response(store, asked, arrival)
+        ledger.send(len(answer.body))
         store.keep_answer(*place, body, answer)
         return answer
 
@@ -347,48 +344,37 @@ class Client:
             head = ExchangeReached(**place, exchange=arrival.exchange.name)
             return head.message(arrival.exchange.payload.to_bytes())
         self._keep_state(store, asked.round)
-        scores = self._scores() if asked.phase == "round" else {}
+        scores = self._policy.scores(self.participant, self._answering, self._device) if asked.phase == "round" else {}
         metrics = scores.pop(OWN, {})
-        return PhaseEnded(**place, notes=_plain(arrival.notes), metrics=metrics, models=scores).message()
+        return PhaseEnded(**place, notes=plain_notes(arrival.notes), metrics=metrics, models=scores).message()
 
-    def _evaluated(self, store: ClientStore, round: int) -> Message:
-        """Ends a half that the server does not wait for any more; what was learned in it stays, as everywhere.
+    def _evaluated(self, store: ClientStore, ledger: Ledger, round: int) -> Message:
+        """How well it answers after a round.
 
-        A round is evaluated once: asked again, with other weights perhaps, it tells what it told before.
+        A half that the server does not wait for any more ends; what was learned in it stays, as everywhere. How it
+        stands after a round is measured once: asked again, with other weights perhaps, it tells what it told before.
         """
         assert self._invitation is not None
-        assert self._ledger is not None
         if not 1 <= round <= self._invitation.rounds:
             raise PayloadError(f"an evaluation of round {round} was not agreed to; there are {self._invitation.rounds}")
-        self._ledger.check()
+        ledger.check()
+        if self._session is not None and self._reached is not None:
+            phase, at, _ = self._reached
+            self._close()
+            if phase == "round":
+                self._keep_state(store, at)
         newest = store.newest_state(round)
-        if self._session is not None and self._reached is not None and newest != self._reached[1]:
-            self._close()
-            self._keep_state(store, round)
-        elif self._model_of is None or self._model_of != newest:
-            self._close()
-            self._restore(store, round)
-        if (told := self._ledger.evaluation(round)) is not None:
-            return Message(told)
-        scores = self._scores()
-        metrics = scores.pop(OWN)
-        answer = Evaluated(name=self.participant.name, round=round, metrics=metrics, models=scores).message()
-        self._ledger.keep_evaluation(round, answer.head)
-        return answer
-
-    def _scores(self) -> Scores:
-        """How well the participant answers, in its own way and with each model that the method reports."""
-        assert self._method is not None
-        me, scores = self.participant, {OWN: self.participant.task.nothing}
-        if (test := me.test) is not None:
-            for model, answering in self._answering.items():
-                answers = AnsweringSession(me, answering, test.inputs(), model).answer_alone(self._device)
-                if answers is not None:
-                    exact, empty = me.task.measure(answers, test.y)
-                    scores[model] = self._policy.shown(exact)
-                    for metric, reason in empty.items():
-                        log.info("There is no %s: %s", metric, reason)
-        return scores
+        if newest is None:
+            raise PayloadError(f"an evaluation of round {round} is asked for, and joining has not ended")
+        with ledger.work():
+            if self._model_of != newest:
+                self._restore(store, round)
+            scores = ledger.evaluation(newest)
+            if scores is None:
+                scores = self._policy.scores(self.participant, self._answering, self._device)
+                ledger.keep_evaluation(newest, scores)
+        others = {model: metrics for model, metrics in scores.items() if model != OWN}
+        return Evaluated(name=self.participant.name, round=round, metrics=scores[OWN], models=others).message()
 
     def _restore(self, store: ClientStore, round: int) -> None:
         """Takes up the state after a round."""
@@ -409,21 +395,3 @@ class Client:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-
-OWN_WORDS = (PotluckError, PolicyError)
-"""Errors whose texts are about what the server said, or are the owner's own words."""
-
-
-def _told(error: PotluckError) -> str:
-    """Why an invitation is declined, as the server may read it: the text of other errors may speak of private data."""
-    if type(error) in OWN_WORDS:
-        return str(error)[:10_000]
-    kind = {DataError: "data", ModelError: "model", RequirementsError: "model or data"}.get(type(error))
-    return f"its {kind or 'set-up'} does not fit ({type(error).__name__}); its own log says why"
-
-
-def _plain(notes: dict[str, Any]) -> dict[str, Any]:
-    """Notes as JSON can hold them: a number that is not finite becomes None, as in the history."""
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in notes.items()}
-    return {name: None if isinstance(v, float) and not np.isfinite(v) else v for name, v in plain.items()}

@@ -15,6 +15,7 @@ from potluck.channel.channel import Audit, Channel
 from potluck.channel.codecs import CODECS
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.harmless import one_line
 from potluck.core.registry import importing_only
 from potluck.core.settings import mistakes
 from potluck.federation.method import Method
@@ -158,7 +159,7 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
         how = "your copy is compared with it" if own_public else "it is fetched from the server, once"
         lines += ["", f"Public data: {invitation.public.source}, {invitation.public.count} samples; {how}."]
         lines += [f"SHA-256 {invitation.public.sha256}"]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _coding(told: dict[str, Any]) -> Iterator[str]:

@@ -121,13 +121,13 @@ class Gateway:
         self.limits = limits or Limits()
         self._grid = grid
         self._names = names
-        self._invitation = invitation.message()
+        self._terms, self._invitation = invitation, invitation.message()
         self._public = PublicData().message(public)
         self._keys = None if keys is None else {key: name for name, key in keys.items()}
         self._report = report
         self._stopped = stopped
         self._check = check
-        self._audit_log, self._federation = audit_log, invitation.federation
+        self._audit_log = audit_log
         self.heard: set[str] = set()
         """Who has answered, however late, since this was looked at."""
         self._online: dict[int, str] = {}
@@ -300,7 +300,7 @@ class Gateway:
     def _note(self, what: str, name: str, message: Message, why: str | None = None) -> None:
         if self._audit_log is not None:
             body = b"" if why else message.body
-            note_message(self._audit_log, what, name, self._federation, message.head, body, why)
+            note_message(self._audit_log, what, name, self._terms, message.head, body, why)
 
     def _read(self, answer: FlowerMessage) -> Message:
         """The message in one of Flower's, if it is one and not too large."""

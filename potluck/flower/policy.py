@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, Never
 
+import torch
 from pydantic import ConfigDict, Field
 
-from potluck.core.errors import PotluckError
-from potluck.core.metrics import Metrics
+from potluck.core.errors import DataError, ModelError, PotluckError, RequirementsError
+from potluck.core.metrics import Metrics, Scores
+from potluck.core.model_spec import OWN
+from potluck.engines.base import Answering, AnsweringSession
 from potluck.federation.method import Leaving, Method
+from potluck.federation.participant import Participant
 from potluck.flower.protocol import Invitation
 from potluck.recipes.recipe import Whole
 from potluck.recipes.validation import Section
+
+log = logging.getLogger(__name__)
 
 DIGITS = 2
 """How many digits of a metric leave where they are rounded."""
@@ -69,12 +79,26 @@ class Policy(Section):
                 f"a merge with {max(invitation.min_participants - 1, 0)} others; it wants {self.min_others} "
                 f"(`min_others`)"
             )
-        if invitation.public is not None and not own_public and not self.receive_public:
-            _refuse("public data from the server (`receive_public`)")
+        if invitation.public is not None and not own_public:
+            self.check_public()
         for exchange in method.exchanges():
             given = {str(codec.get("name")) for codec in _codecs(invitation, exchange)}
             if missing := [name for name in self.codecs if name not in given]:
                 _refuse(f"what is sent in {exchange!r} without the codec {missing[0]!r} (`codecs`)")
+
+    def check_room(self, invitation: Invitation, folder: Path) -> None:
+        """Raises PolicyError for one federation more than may store something in a folder."""
+        own = [path for path in folder.glob("*") if re.fullmatch("[0-9a-f]{16}", path.name)]
+        if not (folder / invitation.federation).exists() and len(own) >= self.max_federations:
+            raise PolicyError(
+                f"{len(own)} federations have stored something here already, as many as its owner's policy allows "
+                f"(`max_federations`); delete what is not needed any more"
+            )
+
+    def check_public(self) -> None:
+        """Raises PolicyError where the server may not send public data."""
+        if not self.receive_public:
+            _refuse("public data from the server (`receive_public`)")
 
     def check_exchange(self, exchange: str, method: type[Method]) -> None:
         """Raises PolicyError for an exchange that may not be, or in which something leaves that must not."""
@@ -91,12 +115,43 @@ class Policy(Section):
         """How many rounds are played in all, of those agreed to."""
         return self.max_trainings if self.max_trainings is not None else rounds + rounds // 2 + 10
 
+    def scores(self, me: Participant, answering: Mapping[str, Answering], device: torch.device) -> Scores:
+        """How well a participant answers, as it may leave: its own way, and each model that the method reports.
+
+        Args:
+            me: the participant.
+            answering: how each of these answers, by name.
+            device: what its network computes on.
+        """
+        scores = {OWN: me.task.nothing}
+        if (test := me.test) is not None:
+            for model, way in answering.items():
+                answers = AnsweringSession(me, way, test.inputs(), model).answer_alone(device)
+                if answers is not None:
+                    exact, empty = me.task.measure(answers, test.y)
+                    scores[model] = self.shown(exact)
+                    for metric, reason in empty.items():
+                        log.info("There is no %s: %s", metric, reason)
+        return scores
+
     def shown(self, metrics: Metrics) -> Metrics:
         """Metrics as they may leave."""
         if self.metrics == "exact":
             return metrics
         kept = self.metrics == "rounded"
         return {name: None if value is None or not kept else round(value, DIGITS) for name, value in metrics.items()}
+
+
+OWN_WORDS = (PotluckError, PolicyError)
+"""Errors whose texts are about what the server said, or are the owner's own words."""
+
+
+def told(error: PotluckError) -> str:
+    """Why an invitation is declined, as the server may read it: the text of other errors may speak of private data."""
+    if type(error) in OWN_WORDS:
+        return str(error)[:10_000]
+    kind = {DataError: "data", ModelError: "model", RequirementsError: "model or data"}.get(type(error))
+    return f"its {kind or 'set-up'} does not fit ({type(error).__name__}); its own log says why"
 
 
 def _codecs(invitation: Invitation, exchange: str) -> list[dict[str, object]]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Never, TypeVar
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from potluck.core.errors import PayloadError
 from potluck.core.exchange_order import Phase
+from potluck.core.harmless import one_line
 from potluck.core.inputs import InputKind
 from potluck.core.labels import Label, LabelsFact
+from potluck.federation.participant import Participant
 
 PROTOCOL = 4
 """Raised with every change that an older version would misread."""
@@ -35,6 +39,8 @@ def _printable(text: str) -> str:
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Words = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
+Told = Annotated[str, Field(max_length=10_000), AfterValidator(one_line)]
+"""What somebody says, on one line and without characters that a terminal would obey."""
 ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
@@ -43,8 +49,14 @@ ScaleFact = Annotated[list[Annotated[list[float], Field(max_length=2**17)]], Fie
 TaskFact = str | int | float | bool | None | LabelsFact | Annotated[list[Label], Field(max_length=0)] | ScaleFact
 FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
 FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
-Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Annotated[str, Field(max_length=200)] | None
+Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Words | None
 Notes = Annotated[dict[Name, Note], Field(max_length=64)]
+
+
+def plain_notes(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Notes as JSON can hold them: a number that is not finite becomes None, as in the history."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in notes.items()}
+    return {name: None if isinstance(v, float) and not np.isfinite(v) else v for name, v in plain.items()}
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ class PublicDataInfo(Head):
         count: how many samples there are.
     """
 
-    source: str
+    source: Told
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     labelled: bool
     count: Number
@@ -134,10 +146,10 @@ class Invitation(Head):
 
     kind: Literal["invitation"] = "invitation"
     protocol: int
-    potluck: str
+    potluck: Words
     federation: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-    method: str
-    settings: dict[str, Any]
+    method: Words
+    settings: dict[Words, Any]
     seed: int
     keep_optimizer: bool
     rounds: Number
@@ -182,7 +194,7 @@ class Paused(Head):
     """
 
     kind: Literal["paused"] = "paused"
-    reason: Annotated[str, Field(max_length=10_000)]
+    reason: Told
 
 
 class Finished(Head):
@@ -240,13 +252,25 @@ class Accepted(Head):
     inputs: Annotated[dict[Name, InputFacts], Field(min_length=1, max_length=256)]
     has_public: bool
 
+    @classmethod
+    def of(cls, participant: Participant, has_public: bool) -> Accepted:
+        """What is said of a participant."""
+        return cls(
+            name=participant.name,
+            task=participant.task.KIND,
+            settings=participant.task.told(),
+            metrics=list(participant.task.nothing),
+            inputs={name: InputFacts.of(kind) for name, kind in participant.data.kinds.items()},
+            has_public=has_public,
+        )
+
 
 class Declined(Head):
     """The participant does not take part, and why."""
 
     kind: Literal["declined"] = "declined"
     name: Name
-    reason: Annotated[str, Field(max_length=10_000)]
+    reason: Told
 
 
 class ExchangeReached(Head):
@@ -320,7 +344,7 @@ class Failed(Head):
 
     kind: Literal["failed"] = "failed"
     name: Name
-    error: Annotated[str, Field(max_length=200)]
+    error: Words
 
 
 ServerRequest = Invitation | PublicData | Advance | Evaluate | Paused | Finished

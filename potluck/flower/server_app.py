@@ -22,6 +22,7 @@ from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
 from potluck.flower.acceptance import Acceptance
+from potluck.flower.certificates import fingerprint, fingerprint_of, sealing
 from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
 from potluck.flower.engine import Flower, Rules, TooFewError
@@ -81,7 +82,12 @@ class ServerRun:
             None if self.public is None else self.public.inputs.kinds,
             None if file.labels is None else label_space(file.labels, "the federation's file"),
         )
-        self._audit_log = AuditLog(out / "audit.jsonl", "the server")
+        key = None if file.tls is None else file.tls.key
+        self._audit_log = AuditLog(out / "audit.jsonl", "the server", sealing(key))
+        known = {name: fingerprint_of(public) for public, name in (file.keys or {}).items()}
+        self._audit_log.note(
+            "opened", potluck=potluck.__version__, key=None if key is None else fingerprint(key), keys=known or None
+        )
         info, public_bytes = self._public_info(self.public)
         keep = self.method.keep_optimizer if file.keep_optimizer is None else file.keep_optimizer
         invitation = Invitation(

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock
 
-from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.errors import PotluckError
+from potluck.core.processes import held_alone
 from potluck.flower.config import FederationFile
 from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
 from potluck.flower.progress import ProgressLog
@@ -54,18 +55,15 @@ class SuperLink:
             POTLUCK_MAX_REQUEST_BYTES=str(MAX_REQUEST_BYTES),
             POTLUCK_READY=str(self._ready),
         )
-        self._lock = FileLock(self._home / ".lock")
+        self._lock: BaseFileLock | None = None
         self._program: Program | None = None
         self._run = ""
         self._status_at = 0.0
 
     def __enter__(self) -> SuperLink:
-        try:
-            self._lock.acquire(timeout=0)  # before anything is touched that another server may be using
-        except Timeout as error:
-            raise SettingsError(
-                f"{self._out} is being served already. Stop that server, or choose another folder."
-            ) from error
+        # Before anything is touched that another server may be using.
+        busy = f"{self._out} is being served already. Stop that server, or choose another folder."
+        self._lock = held_alone(self._home / ".lock", busy)
         try:
             return self._start()
         except BaseException:
@@ -86,6 +84,7 @@ class SuperLink:
 
     def __exit__(self, *_: object) -> None:
         assert self._program is not None
+        assert self._lock is not None
         self._program.stop()
         self._lock.release()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from html import escape
+from html import escape as without_tags
 from pathlib import Path
 
+from potluck.core.harmless import harmless
 from potluck.report.tables import Cells, Table
 
 STYLE = """
@@ -26,6 +27,11 @@ td.even { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8re
 tfoot td { font-weight: 700; border-bottom: 0; border-top: 2px solid #22303a; }
 pre { background: #f1ede4; border-radius: .5rem; padding: .9rem 1.1rem; overflow-x: auto; font-size: .8rem; }
 """.strip()
+
+
+def escape(text: str) -> str:
+    """A text that a page shows as it is, whatever it holds."""
+    return without_tags(harmless(text))
 
 
 def page(title: str, blocks: Iterable[str]) -> str:

@@ -9,6 +9,8 @@ from rich import box
 from rich import table as rich_table
 from rich.text import Text
 
+from potluck.core.harmless import harmless
+
 Cells = Sequence[str]
 
 
@@ -44,5 +46,5 @@ class Table:
                 no_wrap=True,
             )
         for row in self.rows:
-            shown.add_row(*map(Text, row))
+            shown.add_row(*(Text(harmless(cell)) for cell in row))
         return shown

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock
 
 from potluck.core.errors import SettingsError
 from potluck.core.history import FILE, History, Row
+from potluck.core.processes import held_alone
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import Fingerprint
 from potluck.runs.history_file import HistoryFile
@@ -37,18 +38,17 @@ class RunFolder:
         if (self.path / "settings.json").exists() and not resume:
             raise SettingsError(f"{self.path} already holds a run. Resume it, or choose another folder.")
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.path / ".lock")
+        self._lock: BaseFileLock | None = None
 
     def __enter__(self) -> RunFolder:
         """Locks the folder against other processes."""
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise SettingsError(f"{self.path} is being written by another run. Wait for it, or stop it.") from error
+        busy = f"{self.path} is being written by another run. Wait for it, or stop it."
+        self._lock = held_alone(self.path / ".lock", busy)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def begin(self, settings: dict[str, Any], fingerprint: Fingerprint) -> tuple[Any, History] | None:
         """Writes the settings, and returns the state and the history to go on from, if there are any.

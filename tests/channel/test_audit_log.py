@@ -52,6 +52,15 @@ def test_what_was_changed_is_found(change, line, tmp_path):
         AuditLog(path, "p0")
 
 
+def test_a_line_that_was_being_written_when_the_machine_went_down_is_taken_away_and_noted(tmp_path):
+    path = written(tmp_path / "audit.jsonl", 2)
+    path.write_bytes(path.read_bytes() + b'{"number": 3, "wha')
+    AuditLog(path, "p0").note("sent")
+    entries = list(read(path))
+    assert [entry["what"] for entry in entries] == ["sent", "sent", "cut off", "sent"]
+    assert entries[2]["bytes"] == 18
+
+
 def test_each_line_is_sealed_where_there_is_a_key(tmp_path):
     log = AuditLog(tmp_path / "audit.jsonl", "p0", lambda digest: digest.hex()[:8])
     log.note("sent")

@@ -19,7 +19,7 @@ def log(path, *payloads, what="sent", **settings):
     written = AuditLog(path, "p0", **settings)
     for payload in payloads:
         written.note(what, **PLACE, payload=payload, bytes=2000, holds={"w": ["F32", 2]})
-    written.note("refused", participant="p0", why="it \x1b[2J asks for [red]more[/red]")
+    written.note("refused", participant="p0", why="it \x1b[2J asks for [red]more[/red]\nsent nothing")
 
 
 def test_it_shows_what_left_and_harms_no_terminal(here):
@@ -30,6 +30,7 @@ def test_it_shows_what_left_and_harms_no_terminal(here):
     assert "\x1b" not in shown
     assert "[red]more" in shown.replace("\n", "")
     assert "2 lines of a.jsonl: the chain is whole." in shown
+    assert "\nsent nothing" not in shown, "a reason cannot pass for a line of its own"
 
 
 def test_a_changed_line_is_an_error(here):
@@ -51,6 +52,9 @@ def test_two_sides_are_compared(here):
 
 def test_seals_are_checked(here):
     make_keys(here / "keys", ["p0", "p1"], ["localhost"], 1)
+    log(here / "server.jsonl", "x" * 64, seal=sealing(str(here / "keys" / "server.key")))
+    certificate = str(here / "keys" / "server.pem")
+    assert "and each is sealed" in potluck("audit-log", "server.jsonl", "--verify", "--key", certificate).output
     log(here / "a.jsonl", "x" * 64, seal=sealing(str(here / "keys" / "p0")))
     key = str(here / "keys" / "p0.pub")
     assert "and each is sealed" in potluck("audit-log", "a.jsonl", "--verify", "--key", key).output

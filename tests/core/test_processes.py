@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from potluck.core import processes
+from potluck.core.errors import SettingsError
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -52,3 +53,11 @@ def test_elsewhere_nothing_happens(monkeypatch):
     monkeypatch.setattr(processes.sys, "platform", "darwin")
     monkeypatch.setattr(processes.ctypes, "CDLL", None)
     assert processes.ending_with_parent(signal.SIGTERM)() is None
+
+
+def test_what_one_holds_nobody_else_gets(tmp_path):
+    lock = processes.held_alone(tmp_path / ".lock", "somebody has it")
+    with pytest.raises(SettingsError, match="somebody has it"):
+        processes.held_alone(tmp_path / ".lock", "somebody has it")
+    lock.release()
+    processes.held_alone(tmp_path / ".lock", "somebody has it").release()

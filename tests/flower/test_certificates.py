@@ -8,10 +8,12 @@ import stat
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from potluck.core.errors import SettingsError
-from potluck.flower.certificates import make_keys
+from potluck.flower.certificates import check_seal, fingerprint, fingerprint_of, make_keys, sealing
+from potluck.flower.config import public_key
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,27 @@ def test_names_that_cannot_be_files_are_refused(names, tmp_path):
     with pytest.raises(SettingsError):
         make_keys(tmp_path / "keys", names, ["localhost"], 1)
     assert not (tmp_path / "keys").exists()
+
+
+def test_keys_of_either_kind_sign_and_are_compared_by_their_fingerprints(keys, tmp_path):
+    checksum = "ab" * 32
+    rsa_key = rsa.generate_private_key(65537, 2048)
+    form = serialization.PrivateFormat.PKCS8
+    pem = rsa_key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    (tmp_path / "rsa.key").write_bytes(pem)
+    ssh = rsa_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    (tmp_path / "rsa.pub").write_bytes(ssh)
+    pairs = [(keys / "ann", keys / "ann.pub"), (keys / "server.key", keys / "server.pem")]
+    for secret, public in [*pairs, (tmp_path / "rsa.key", tmp_path / "rsa.pub")]:
+        seal = sealing(str(secret))(bytes.fromhex(checksum))
+        assert check_seal(str(public), checksum, seal)
+        assert not check_seal(str(public), "cd" * 32, seal)
+        assert not check_seal(str(public), checksum, "nonsense")
+        assert not check_seal(str(keys / "bob.pub"), checksum, seal)
+    assert fingerprint(str(keys / "ann")) == fingerprint_of(public_key(str(keys / "ann.pub")))
+    assert fingerprint(str(keys / "ann")) != fingerprint(str(keys / "bob"))
+    for wrong in (keys / "ann.pub", keys / "ca.crt"):
+        with pytest.raises(SettingsError, match="is no private key"):
+            sealing(str(wrong))
+    with pytest.raises(SettingsError, match="is no public key"):
+        check_seal(str(keys / "ann"), checksum, "")

@@ -8,9 +8,10 @@ import potluck
 from potluck.core.payload import Payload
 from potluck.flower.consent import Consent
 from potluck.flower.policy import Policy
-from potluck.flower.protocol import Advance, Evaluate
-from potluck.methods import CoFED, FedAvg, Local
-from tests.flower.fakes import client_of, invitation
+from potluck.flower.protocol import Advance, Evaluate, PublicData
+from potluck.flower.public_data import to_payload
+from potluck.methods import CoFED, DraftFed, FedAvg, Local
+from tests.flower.fakes import client_of, invitation, shared
 from tests.flower.things import mlp
 from tests.tables import PLAN, made_data
 
@@ -54,6 +55,70 @@ def test_a_round_is_evaluated_once_and_none_before_the_first(tmp_path):
     other = {name: entry + 1 for name, entry in weights.items()}
     client.answer(Advance(phase="join", round=0, step=2).message(Payload(other).to_bytes()))
     assert client.answer(Evaluate(round=1).message()).head["metrics"] == first["metrics"]
+
+
+def join_with(client, weights):
+    """Joins, with weights of the server's to start from."""
+    client.answer(Advance(phase="join", round=0, step=0).message())
+    client.answer(Advance(phase="join", round=0, step=1).message(Payload(facts={"send": []}).to_bytes()))
+    client.answer(Advance(phase="join", round=0, step=2).message(Payload(weights).to_bytes()))
+
+
+def test_joining_again_or_asking_of_later_rounds_measures_nothing_new(tmp_path):
+    """Else the loss on weights of the server's choosing would be told again and again, without any training."""
+    client, _ = invited(tmp_path, FedAvg(), {"rounds": 50})
+    told = []
+    for number in range(1, 20):
+        weights = {name: entry * 0 + number for name, entry in client.participant.weights().items()}
+        join_with(client, weights)
+        told.append(client.answer(Evaluate(round=number).message()).head["metrics"]["loss"])
+    assert len(set(told)) == 1
+    client, _ = invited(tmp_path, FedAvg(), {"rounds": 50})
+    client.answer(Advance(phase="round", round=1, step=0).message())
+    first = client.answer(Evaluate(round=9).message()).head["metrics"]
+    assert client._store.newest_state(9) == 1, "a half that was cut off in round 1 belongs to round 1"
+    for number in (9, 10, 11):
+        client.answer(Advance(phase="round", round=1, step=0).message(b"another course"))
+        assert client.answer(Evaluate(round=number).message()).head["metrics"] == first
+
+
+def test_joining_that_has_not_ended_is_not_measured(tmp_path, caplog):
+    client, _ = invited(tmp_path, FedAvg())
+    client.answer(Advance(phase="join", round=0, step=0).message())
+    assert client.answer(Evaluate(round=1).message()).head["kind"] == "failed"
+    assert "joining has not ended" in caplog.text
+    assert "Traceback" not in caplog.text, "what a server did wrong is a sentence"
+
+
+def test_a_federation_that_cannot_be_prepared_leaves_nothing_of_another_to_work_on(tmp_path):
+    """Asked again, it was accepted, and worked with the first one's state and budget."""
+    client, head = invited(tmp_path, Local())
+    assert head["kind"] == "accepted"
+    unfit = invitation(DraftFed(), federation="f" * 16)  # a perceptron has no convolutions
+    for _ in range(3):
+        assert client.answer(unfit.message()).head["kind"] == "declined"
+        assert play(client, 0, "join")["kind"] == "failed"
+    assert client.answer(invitation(Local()).message()).head["kind"] == "accepted"
+    assert play(client, 0, "join")["kind"] == "end"
+
+
+def test_public_data_that_the_policy_does_not_allow_are_not_stored(tmp_path, caplog):
+    public = made_data(12, 5)[0]
+    client, head = invited(tmp_path, CoFED(), {"public": public}, policy=Policy(receive_public=False))
+    assert head["kind"] == "declined"
+    client, head = invited(tmp_path, CoFED(), {"public": public})
+    client._policy = Policy(receive_public=False)
+    assert client.answer(PublicData().message(to_payload(shared(public)).to_bytes())).head["kind"] == "failed"
+    assert "does not allow public data from the server" in caplog.text
+    assert not list((tmp_path / "p0").glob("public-*"))
+
+
+def test_what_leaves_again_counts_again(tmp_path, caplog):
+    client, _ = invited(tmp_path, FedAvg())
+    size = len(client.answer(Advance(phase="join", round=0, step=0).message()).body)
+    client, _ = invited(tmp_path, FedAvg(), policy=Policy(max_bytes=3 * size))
+    kinds = [play(client, 0, "join")["kind"] for _ in range(4)]
+    assert kinds == ["exchange", "exchange", "failed", "failed"]
 
 
 def test_metrics_leave_as_the_policy_says(tmp_path):

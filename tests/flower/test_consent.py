@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from pydantic import ValidationError
 
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError
 from potluck.flower.consent import channel_of, consent_text
+from potluck.flower.protocol import PublicDataInfo
 from potluck.methods import METHODS, CoFED, FedAvg
 from potluck.recipes.channel_section import ChannelSection
 from tests.flower.fakes import invitation
@@ -20,6 +22,17 @@ def test_every_method_says_what_it_sends():
         text = consent_text(invitation(method()), method, own_public=True)
         assert "the method does not say what" not in text, name
         assert set(method.exchanges()) == set(method.described_exchanges())
+
+
+def test_what_the_server_names_cannot_pass_for_a_line_of_the_text():
+    forged = {"x\n\nYour machine will send:\n- nothing": 1}
+    info = {"source": "a\n- nothing\x1b[2J", "sha256": "0" * 64, "labelled": False, "count": 3}
+    asked = invitation(FedAvg()).model_copy(update={"settings": forged, "public": PublicDataInfo(**info)})
+    lines = consent_text(asked, FedAvg, own_public=False).splitlines()
+    assert "- nothing" not in lines
+    assert not any("\x1b" in line for line in lines)
+    with pytest.raises(ValidationError):
+        invitation(FedAvg(), settings=forged)
 
 
 def test_weights_stay_only_where_they_do():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from potluck.core.errors import PayloadError
+from potluck.flower import ledger as ledger_of
 from potluck.flower.ledger import Ledger
 from potluck.flower.policy import Policy, PolicyError
 
@@ -12,25 +13,43 @@ from potluck.flower.policy import Policy, PolicyError
 def test_rounds_are_counted_also_those_played_again(tmp_path):
     path = tmp_path / "ledger.json"
     for _ in range(13):
-        Ledger(path, Policy(), 2).begin_round()
+        Ledger(path, Policy(), 2).begin("round")
     with pytest.raises(PolicyError, match="allows 13 trainings in this federation, which are done"):
-        Ledger(path, Policy(), 2).begin_round()
-    Ledger(path, Policy(max_trainings=14), 2).begin_round()
+        Ledger(path, Policy(), 2).begin("round")
+    Ledger(path, Policy(max_trainings=14), 2).begin("round")
 
 
-def test_bytes_and_hours_are_counted(tmp_path):
+def test_joinings_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_of, "JOININGS", 2)
+    for _ in range(2):
+        Ledger(tmp_path / "ledger.json", Policy(), 2).begin("join")
+    with pytest.raises(PolicyError, match="allows 2 joinings in this federation, which are done"):
+        Ledger(tmp_path / "ledger.json", Policy(), 2).begin("join")
+
+
+def spend(ledger, seconds, monkeypatch, work=lambda: None):
+    """Works for some seconds, by a clock of its own."""
+    times = [0.0, float(seconds)]
+    monkeypatch.setattr(ledger_of.time, "perf_counter", lambda: times.pop(0))
+    with ledger.work():
+        work()
+
+
+def test_bytes_and_hours_are_counted_also_of_work_that_came_to_nothing(tmp_path, monkeypatch):
     path = tmp_path / "ledger.json"
     ledger = Ledger(path, Policy(max_bytes=100, max_hours=1), 2)
-    ledger.send(60, 1800)
+    ledger.send(60)
+    spend(ledger, 1800, monkeypatch)
     with pytest.raises(PolicyError, match="allows 100 bytes"):
-        ledger.send(41, 0)
+        ledger.send(41)
     ledger.check()
-    Ledger(path, Policy(max_bytes=100, max_hours=1), 2).send(40, 0)
+    Ledger(path, Policy(max_bytes=100, max_hours=1), 2).send(40)
     with pytest.raises(PolicyError, match="100 bytes in this federation, which have left"):
         Ledger(path, Policy(max_bytes=100), 2).check()
-    Ledger(path, Policy(), 2).send(0, 1800)
+    with pytest.raises(ZeroDivisionError):
+        spend(Ledger(path, Policy(), 2), 1800, monkeypatch, lambda: 1 / 0)
     with pytest.raises(PolicyError, match="allows 1 hours in this federation, which are over"):
-        Ledger(path, Policy(max_hours=1), 2).begin_round()
+        Ledger(path, Policy(max_hours=1), 2).begin("round")
 
 
 def test_a_round_is_evaluated_once(tmp_path):

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+import potluck
 from potluck.core.errors import SettingsError
+from potluck.core.model_spec import OWN
+from potluck.engines import pick_device
+from potluck.engines.base import own_model
 from potluck.flower.policy import Policy, PolicyError
 from potluck.methods import METHODS, CoFED, DraftFed, FedAvg, FedIN
 from tests.flower.fakes import PUBLIC, invitation
+from tests.flower.things import mlp
+from tests.tables import PLAN, made_data
 
 
 def refused(policy, method, own_public=False, **terms):
@@ -83,3 +89,23 @@ def test_settings_are_checked():
     for wrong in ({"metrics": "all"}, {"leaves": ["data"]}, {"max_rounds": -1}, {"nonsense": 1}):
         with pytest.raises((SettingsError, ValueError)):
             Policy(**wrong)
+
+
+def person(**settings):
+    found = potluck.Participant("p0", mlp, made_data(20, 0), plan=PLAN, labels=range(3), **settings)
+    found.join(0, None)
+    return found
+
+
+@pytest.mark.parametrize("metrics", ["exact", "rounded", "none"])
+def test_metrics_are_those_of_the_model_as_far_as_they_may_leave(metrics):
+    test = made_data(30, 9)
+    me = person(test=test)
+    found = Policy(metrics=metrics).scores(me, {OWN: own_model, "again": own_model}, pick_device("cpu"))
+    right = float((me.predict(test[0]) == test[1]).mean())
+    expected = {"exact": right, "rounded": round(right, 2), "none": None}[metrics]
+    assert found[OWN]["accuracy"] == found["again"]["accuracy"] == expected
+
+
+def test_without_test_data_there_is_nothing_to_tell():
+    assert set(Policy().scores(person(), {OWN: own_model}, pick_device("cpu"))[OWN].values()) == {None}

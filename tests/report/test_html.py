@@ -14,6 +14,11 @@ def test_everything_is_escaped():
     assert f"<title>{safe}</title>" in page.page(bad, [])
 
 
+def test_what_would_turn_a_line_round_or_hide_in_it_is_shown_by_its_number():
+    made = page.paragraph("abc\u202edef\u200b\x1b[2J")
+    assert made == "<p>abc\\u202edef\\u200b\\x1b[2J</p>"
+
+
 def test_a_picture_is_put_inside(tmp_path):
     (tmp_path / "a.png").write_bytes(b"png")
     assert page.image(tmp_path / "a.png", 'say "a"') == (
