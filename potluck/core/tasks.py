@@ -189,13 +189,6 @@ class Task(ABC):
         """How far outputs are from soft targets, for each sample; 0 where there are none."""
         raise SettingsError(f"A task of {type(self).__name__} has no distance to soft targets.")
 
-    def mean(self, answers: Iterable[tuple[float, Tensor]]) -> Tensor:
-        """The answers of several, each with its weight, as one: by default their mean."""
-        total, weights = torch.zeros((), dtype=torch.float64), 0.0
-        for weight, each in answers:
-            total, weights = total + weight * each, weights + weight
-        return total / weights
-
     # Metrics.
 
     @property

@@ -96,7 +96,9 @@ def facts_of(method: type[Method]) -> MethodFacts:
 
 def settings_of(kind: type[BaseModel]) -> dict[str, SettingFacts]:
     """What can be set, by name, as the fields and the docstring of a class say."""
-    explained = _explained(kind)
+    explained: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        explained |= _explained(base) if issubclass(base, BaseModel) else {}
     return {
         name: SettingFacts(
             None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
@@ -122,7 +124,7 @@ def _explained(kind: type[BaseModel]) -> dict[str, str]:
 
 def is_fixed(annotation: Any) -> bool:
     """Whether a field has one value only: a subclass has chosen for its users."""
-    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
+    return annotation is type(None) or (get_origin(annotation) is Literal and len(get_args(annotation)) == 1)
 
 
 def in_words(needs: Needs) -> Iterator[str]:

@@ -26,7 +26,8 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.adapter_pairs import Pairs, down, named, paired, up
 from potluck.methods.fedavg import Averaging
-from potluck.methods.weight_sharing import Merge, layout_fact, schema_of
+from potluck.methods.layout_fact import layout_fact
+from potluck.methods.weight_sharing import Merge, schema_of
 from potluck.models.lora import adapted_layers, lora
 
 Scales = dict[str, Annotated[float, Field(gt=0, le=2**20)]]
@@ -163,17 +164,16 @@ class Adapters(Averaging):
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean of the heads; the adapters as the method puts them together."""
         self.forget_base(server)
-        merge, senders = Merge(self, server), []
+        merge = Merge(self, server)
 
         def received() -> Iterator[tuple[str, Pairs]]:
             for sender, payload in answers:
-                merge.add(sender, payload.tensors)
-                senders.append(sender)
-                yield sender, paired(payload.tensors, self.sent(server, sender))
+                if merge.add(sender, payload.tensors):
+                    yield sender, paired(payload.tensors, self.sent(server, sender))
 
         self.combine(server, received())
         merge.finish()
-        return self.replies(server, senders)
+        return self.replies(server, merge.senders)
 
     def forget_base(self, server: Server) -> None:
         """What is frozen is with all participants: the server needs it no more."""

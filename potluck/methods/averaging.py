@@ -1,4 +1,4 @@
-"""The masked-window mean: it averages tensors that cover each other only in part.
+"""Averaging what participants send: tensors that cover each other only in part, and updates of a usual size.
 
 A contribution has a value, a weight, its position in the whole (a start or a tensor of positions for each dimension)
 and perhaps a mask of what counts in it. At each position of the whole the result is Σ weight·value / Σ weight over the
@@ -7,31 +7,28 @@ contributions that cover it; a position that none covers keeps its old value.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-WindowPlace = Sequence[int | Tensor]
-"""For each dimension where a window begins, or, if it has gaps or wraps round, its positions, all different."""
+from potluck.federation.method import Method
+from potluck.federation.server import Server
+from potluck.methods.robust import NoMean, NormBound, Robust
+from potluck.methods.windows import Part, WindowPlace, start_of, window
+
+log = logging.getLogger(__name__)
 
 BLOCK_VALUES = 2**19
 """How many values are worked on at a time: few enough to stay in a processor's cache between two steps."""
 
 GROUP = 4
 """How many contributions to a large whole are merged at once: the sum then goes through memory once for all of them."""
-
-
-def window(at: WindowPlace, shape: Sequence[int]) -> tuple[Any, ...]:
-    """A window of that shape as an index: ``whole[window(at, shape)]`` are its values."""
-    starts = [_start(position) for position in at]
-    spans = [slice(p, p + length) if isinstance(p, int) else p for p, length in zip(starts, shape, strict=True)]
-    if sum(isinstance(span, Tensor) for span in spans) < 2:
-        return tuple(spans)
-    positions = [torch.arange(s.start, s.stop) if isinstance(s, slice) else s for s in spans]
-    return tuple(p.reshape(-1, *[1] * (len(shape) - 1 - dimension)) for dimension, p in enumerate(positions))
 
 
 class MaskedMean:
@@ -66,7 +63,7 @@ class MaskedMean:
         """
         if self._sum is None:
             self._sum = torch.zeros(self._shape, dtype=torch.float64)
-        place = [0] * value.ndim if at is None else [_start(position) for position in at]
+        place = [0] * value.ndim if at is None else [start_of(position) for position in at]
         starts = [position for position in place if isinstance(position, int)]
         if mask is None and value.shape == self._shape and len(starts) == value.ndim:
             self._whole += weight
@@ -149,15 +146,6 @@ class MaskedMean:
         return painted.add_(self._whole)
 
 
-def _start(position: int | Tensor) -> int | Tensor:
-    """Positions that follow each other are a window from the first on."""
-    if isinstance(position, int) or len(position) == 0:
-        return position
-    first = int(position[0])
-    follow = torch.equal(position, torch.arange(first, first + len(position), device=position.device))
-    return first if follow else position
-
-
 def _narrow(whole: Tensor, key: Sequence[tuple[int, int]]) -> Tensor:
     """The part of a tensor that lies in a window of all dimensions but the first."""
     for dimension, (start, length) in enumerate(key, start=1):
@@ -181,3 +169,210 @@ def _blocks(tensor: Tensor) -> Iterator[slice]:
     size = max(1, BLOCK_VALUES // max(1, math.prod(tensor.shape[1:])))
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
+
+
+class Merging(Method):
+    """A method whose server's half takes a mean of what participants send.
+
+    Args:
+        robust: what stands in for the mean: "median", "trimmed", "krum", "multikrum", "geometric-median",
+            "norm-bound", or a table of that ``name`` and its settings; by default None, for the mean.
+        norm_limit: an update that is more than so many times as large as the median of earlier rounds is refused; by
+            default 100, None for no limit.
+    """
+
+    robust: Robust = None
+    norm_limit: float | None = Field(100.0, gt=1)
+
+    def tell_few(self, holders: Mapping[str, int]) -> None:
+        """Says where so few hold the same that the robust rule protects nobody."""
+        needed = 0 if self.robust is None else self.robust.fewest
+        few = sorted(f"{what} ({count})" for what, count in holders.items() if count < needed)
+        if self.robust is not None and few:
+            told = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+            log.warning(
+                "robust = %r needs %d who hold the same; it protects nobody of those who hold %s",
+                *(self.robust.name, needed, told),
+            )
+
+
+class NoPlainMean(Merging):
+    """A method whose server's half makes something else of what participants send: there is no rule to choose."""
+
+    robust: NoMean = None
+    norm_limit: None = None
+
+
+class Merger:
+    """Merges what participants send, by the method's rule: as answers come, or once all are there.
+
+    Args:
+        method: by which rule is merged.
+        server: refuses those whose updates are too large, and remembers how large they are as a rule.
+        old: the values that updates start from, by key; they stay where nobody sends any.
+        first: what is taken for a usual update before there was a round to know it by; by default 1.
+    """
+
+    def __init__(self, method: Merging, server: Server, old: Mapping[str, Tensor], first: float = 1.0) -> None:
+        self.senders: list[str] = []
+        """Who is in it."""
+        self._method, self._server, self._old, self._rule = method, server, old, method.robust
+        self._waiting = None if self._rule is None else self._rule.merge(old)
+        self._means: dict[str, MaskedMean] = {}
+        self._sizes = UpdateSizes(server.state.setdefault("update sizes", {}), old, method.norm_limit, first)
+
+    def add(self, sender: str, parts: Sequence[Part]) -> bool:
+        """Merges what one participant sends, or has it refused for its size; says whether it is in."""
+        found = self._sizes.of(parts)
+        if (reason := self._sizes.too_large(found)) is not None:
+            self._server.refuse(sender, reason)
+            return False
+        self._sizes.note(found)
+        self.senders.append(sender)
+        if isinstance(self._rule, NormBound):
+            parts = self._sizes.shortened(parts, found, self._rule.most)
+        self.take(sender, parts)
+        return True
+
+    def take(self, sender: str, parts: Iterable[Part]) -> None:
+        """Merges what is known to be of a usual size, such as what was sent in an earlier round."""
+        for part in parts:
+            if self._waiting is not None:
+                self._waiting.take(sender, part)
+            else:
+                if part.key not in self._means:
+                    self._means[part.key] = MaskedMean(self._old[part.key].shape)
+                self._means[part.key].add(part.value, part.weight, part.at, part.mask)
+
+    def results(self) -> dict[str, Tensor]:
+        """What was merged, by key, of the keys of which anybody sent something. The old values stay as they are."""
+        self._sizes.close()
+        if self._waiting is not None:
+            self._method.tell_few(self._waiting.holders())
+            return self._waiting.results()
+        return {key: mean.result(self._old[key]) for key, mean in self._means.items()}
+
+
+class UpdateSize(NamedTuple):
+    """How large an update is, and what it starts from: as root mean squares; and how many values it has."""
+
+    change: float
+    before: float
+    values: int
+
+
+Sizes = Mapping[bool, UpdateSize]
+"""The size of an update, by whether it is of what layers have measured, or of what is trained."""
+
+
+class UpdateSizes:
+    """How large updates are, of what is trained and of what is measured apart.
+
+    Root mean squares, so that updates of small and large networks compare.
+
+    Args:
+        known: "trained" and "measured" → the medians of earlier rounds; this round's are added.
+        old: the values that updates start from, by key.
+        limit: how many times as large as a usual one an update may be; None for no limit.
+        first: what is taken for a usual update before there was a round to know it by.
+    """
+
+    def __init__(
+        self, known: dict[str, list[float]], old: Mapping[str, Tensor], limit: float | None, first: float
+    ) -> None:
+        self._known, self._old, self._limit, self._first = known, old, limit, first
+        self._found: dict[str, list[float]] = {}
+        self._whole: dict[str, float] = {}
+
+    def of(self, parts: Iterable[Part]) -> Sizes:
+        """The sizes of one update. Counters, as of batches, are not in them."""
+        sums: dict[bool, list[float]] = {}
+        for part in parts:
+            if part.value.is_floating_point():
+                old = self._before(part)
+                sizes = _norm(part.value - old) ** 2, self._norm_before(part, old) ** 2, part.value.numel()
+                sums[part.measured] = [a + b for a, b in zip(sums.get(part.measured, (0, 0, 0)), sizes, strict=True)]
+        return {
+            measured: UpdateSize(math.sqrt(change / max(1, values)), math.sqrt(before / max(1, values)), int(values))
+            for measured, (change, before, values) in sums.items()
+        }
+
+    def too_large(self, found: Sizes) -> str | None:
+        """Why an update is refused, if it is. A change as large as the values themselves never is."""
+        for measured, size in found.items():
+            usual = self._usual(measured)
+            if self._limit is None or (usual is None and measured):
+                continue  # what layers measure at first depends on nothing but the data
+            if usual is None:
+                most = self._limit * max(self._first, size.before)
+            else:
+                most = max(self._limit * usual, size.before)
+            if not size.change <= most:
+                return (
+                    f"it changes {_kind(measured)} values by {size.change:g} in the root mean square; expected at most "
+                    f"{most:g} (norm_limit = {self._limit:g})"
+                )
+        return None
+
+    def note(self, found: Sizes) -> None:
+        """Remembers the size of an update that is merged."""
+        for measured, size in found.items():
+            self._found.setdefault(_kind(measured), []).append(size.change)
+
+    def close(self) -> None:
+        """The round is over: its medians are known from now on."""
+        for kind, sizes in self._found.items():
+            self._known[kind] = [*self._known.get(kind, []), median(sizes)]
+        self._found = {}
+
+    def shortened(self, parts: Iterable[Part], found: Sizes, most: float | None) -> list[Part]:
+        """An update that is no longer than ``most``, or, by default, than a usual one."""
+        scales = {measured: self._scale(measured, size, most) for measured, size in found.items()}
+        return [
+            part
+            if not part.value.is_floating_point() or scales[part.measured] == 1
+            else part.of(_towards(self._before(part), part.value, scales[part.measured]))
+            for part in parts
+        ]
+
+    def _scale(self, measured: bool, size: UpdateSize, most: float | None) -> float:
+        usual = self._usual(measured)
+        if most is not None and not measured:
+            longest = most / math.sqrt(size.values)
+        elif usual is not None:
+            longest = usual
+        else:
+            longest = math.inf if measured else size.before or self._first
+        return min(1.0, longest / size.change) if size.change else 1.0
+
+    def _usual(self, measured: bool) -> float | None:
+        """The median of earlier rounds; None where there was none, or nothing has changed in them."""
+        known = self._known.get(_kind(measured))
+        return (median(known) or None) if known else None
+
+    def _before(self, part: Part) -> Tensor:
+        """The old values in the place of a part."""
+        old = self._old[part.key]
+        if part.at is None and part.value.shape == old.shape:
+            return old
+        return old[window(part.at or [0] * part.value.ndim, part.value.shape)]
+
+    def _norm_before(self, part: Part, old: Tensor) -> float:
+        """The length of those; of whole tensors it is worked out once for everybody."""
+        if old is not self._old[part.key]:
+            return _norm(old)
+        if part.key not in self._whole:
+            self._whole[part.key] = _norm(old)
+        return self._whole[part.key]
+
+
+def _norm(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64))
+
+
+def _towards(old: Tensor, new: Tensor, scale: float) -> Tensor:
+    return old.double() + scale * (new.double() - old.double())
+
+
+def _kind(measured: bool) -> str:
+    return "measured" if measured else "trained"

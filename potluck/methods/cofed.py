@@ -19,9 +19,12 @@ from potluck.core.regression import Regression
 from potluck.core.requests import Exchange, Fit, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import Merger, Merging
+from potluck.methods.label_sharing import USUAL
+from potluck.methods.windows import Part
 
 COUNT_BYTES = 9
 """What a class takes for each public sample while votes are counted."""
@@ -30,7 +33,7 @@ CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
 
 
-class CoFED(Method):
+class CoFED(Merging):
     """Section 4.1: train alone, label the public data, let the server vote, train on own and received data. Once.
 
     Participants without labels of their own abstain, and train on what they receive. Values are ours: for each public
@@ -45,6 +48,8 @@ class CoFED(Method):
         update_batch_size: the batch size of the second training; by default 1000 (section 5.2), None for the plan's.
         update_epochs: the epochs of the second training; by default None, for the plan's.
         class_weighted: whether rare classes count as much as common ones in the second training; by default True.
+        robust: as in ``Merging``, of values; votes are counted as they are.
+        norm_limit: as in ``Merging``, of values; by default 100.
     """
 
     needs = Needs(public="inputs", shared_labels=True, tasks=("classification", "regression"), own_targets=False)
@@ -127,7 +132,7 @@ class CoFED(Method):
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Algorithm 1, with credibility weights (section 4.6), then each one's part of the result (eq. 19)."""
         if isinstance(server.task, Regression):
-            return mean_values(server, answers)
+            return self.mean_values(server, answers)
         spaces = {name: tuple(space) for name, space in server.state["labels"].items()}
         position = {label: index for index, label in enumerate(union(spaces.values()))}
         places = {space: torch.tensor([position[label] for label in space]) for space in spaces.values()}
@@ -144,18 +149,17 @@ class CoFED(Method):
         given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE
         return LazyReplies(voters, lambda name: pseudolabels(given[:, columns[name]]))
 
-
-def mean_values(server: Server, answers: Answers) -> Mapping[str, Payload]:
-    """For each public sample the mean of all values, with credibility weights."""
-    shape = server.public_size, server.task.outputs
-    total, weights, voters = torch.zeros(shape, dtype=torch.float64), 0.0, []
-    for sender, payload in answers:
-        weight = 0.0 if payload.facts["abstains"] else server.participant_weights[sender]
-        total, weights = total + weight * payload["votes"].double(), weights + weight
-        voters.append(sender)
-    rows = torch.arange(server.public_size if weights else 0, dtype=torch.int32)
-    reply = Payload({"rows": rows, "labels": (total / max(weights, CLOSE))[: len(rows)].float()})
-    return dict.fromkeys(voters, reply)
+    def mean_values(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
+        """For each public sample the mean of all values, with credibility weights."""
+        nothing = torch.zeros(()).expand(server.public_size, server.task.outputs)
+        merger = Merger(self, server, {"values": nothing}, USUAL)
+        for sender, payload in answers:
+            values = [] if payload.facts["abstains"] else [payload["votes"]]
+            merger.add(sender, [Part("values", each, server.participant_weights[sender]) for each in values])
+        merged = merger.results()
+        rows = torch.arange(server.public_size if merged else 0, dtype=torch.int32)
+        reply = Payload({"rows": rows, "labels": merged.get("values", nothing)[: len(rows)].clone()})
+        return dict.fromkeys(merger.senders, reply)
 
 
 class Rows(Schema):

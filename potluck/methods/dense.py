@@ -23,6 +23,7 @@ from potluck.core.samples import Samples
 from potluck.federation.method import Needs, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server, ServerModel
+from potluck.methods.averaging import NoPlainMean
 from potluck.methods.distillation import kl
 from potluck.methods.input_generator import InputGenerator, TrainedNoise, patient_adam
 from potluck.methods.known_architectures import KnownArchitectures
@@ -74,7 +75,7 @@ def ensemble_distillation(model: ModelView, batch: Batch, context: Context) -> T
     return temperature**2 * kl(together, model(batch["x"]), temperature).mean()
 
 
-class DENSE(KnownArchitectures, ServerTraining):
+class DENSE(NoPlainMean, KnownArchitectures, ServerTraining):
     """Algorithm 1, in one round: everybody trains alone and uploads its model; the server needs no data.
 
     In each of the server's epochs a generator learns to make inputs that all models together give a drawn label, whose

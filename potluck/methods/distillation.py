@@ -15,7 +15,6 @@ from potluck.core.requests import Fit, Predict, Request
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.federation.participant import Participant
-from potluck.federation.server import Answers
 
 
 def kl(target: Tensor, logits: Tensor, temperature: float = 1.0, fixed: bool = True) -> Tensor:
@@ -70,14 +69,6 @@ def hardened(samples: Samples, weighted: bool, task: Task = PLAIN) -> Samples:
     if "weight" in samples.columns:
         share = share * samples.columns["weight"][rows]
     return samples.inputs().take(rows).with_targets(y=labels, weight=share)
-
-
-def mean_answer(answers: Answers, name: str) -> Tensor:
-    """The uniform mean of everybody's tensor of that name, in float64."""
-    count, total = 0, torch.zeros((), dtype=torch.float64)
-    for _, payload in answers:
-        count, total = count + 1, total + payload[name]
-    return total / count
 
 
 def scored(outputs: Tensor, kind: Literal["logits", "probabilities"]) -> Tensor:

@@ -5,8 +5,9 @@ Networks may be ResNets, DenseNets or plain CNNs, of any depth and width, in one
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from potluck.core.errors import ModelError, PayloadError
+from potluck.core.errors import ModelError
 from potluck.core.inputs import Batch
 from potluck.core.labels import LabelsFact, differing
 from potluck.core.model_view import ModelView
@@ -25,12 +26,14 @@ from potluck.core.requests import Exchange, Fit, Request, Tap
 from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions, draft_point
-from potluck.methods.averaging import MaskedMean
-from potluck.methods.feature_alignment import aligned, maps
+from potluck.methods.averaging import Merger, Merging
+from potluck.methods.feature_alignment import ShapesForm, aligned, maps
+from potluck.methods.label_sharing import USUAL
+from potluck.methods.windows import Part
 
 LOGITS, WHOLE = "logits", ""
 """The last draft's name, and the path at which a network's own output is tapped."""
@@ -44,7 +47,7 @@ NoLabels = Annotated[list[str], Field(max_length=0)]
 """What stands for a label space where none is compared."""
 
 
-class DraftFed(Method):
+class DraftFed(Merging):
     """Algorithm 1: send drafts of the common inputs, learn the mean of all drafts, then learn one's own data.
 
     A participant has three drafts (eq. 2): the outputs of its first convolution, of its last one and of the whole
@@ -177,6 +180,7 @@ class DraftFed(Method):
             if self.lambda3:
                 shapes[sender][LOGITS] = [len(server.state["labels"])]
         server.state["shapes"] = shapes
+        self.tell_few(Counter(name for own in shapes.values() for name in own))
         return Payload()
 
     @exchange(
@@ -191,19 +195,21 @@ class DraftFed(Method):
         the same layer in the same shape share one running mean.
         """
         wanted = {
-            name: [(draft, *shapes[draft]) for draft in self._weights(server.state["depths"][name])]
+            name: {draft: (draft, *shapes[draft]) for draft in self._weights(server.state["depths"][name])}
             for name, shapes in server.state["shapes"].items()
         }
-        rows, senders = self._rows(server), []
-        means = {key: MaskedMean((rows, *key[1:])) for keys in wanted.values() for key in keys}
+        keys = {str(key): key for drafts in wanted.values() for key in drafts.values()}
+        rows, pad = torch.zeros(self._rows(server)), self.pad_norm == "n"
+        nothing = {k: rows.view(-1, *[1] * len(shape)).expand(-1, *shape) for k, (_, *shape) in keys.items()}
+        merger = Merger(self, server, nothing, USUAL)
         for sender, payload in answers:
-            senders.append(sender)
-            for (name, *shape), mean in means.items():
-                if name in payload.tensors:
-                    mean.add(aligned(payload[name], shape, pad=self.pad_norm == "n"))
-        keys = {key for sender in senders for key in wanted[sender]}
-        targets = {key: means[key].result(torch.zeros(rows, *key[1:])) for key in keys}
-        return LazyReplies(senders, lambda sender: Payload({key[0]: targets[key] for key in wanted[sender]}))
+            sent = {k: key for k, key in keys.items() if key[0] in payload.tensors}
+            merger.add(sender, [Part(k, aligned(payload[name], shape, pad)) for k, (name, *shape) in sent.items()])
+        targets = merger.results()
+        return LazyReplies(
+            merger.senders,
+            lambda sender: Payload({draft: targets[str(key)] for draft, key in wanted[sender].items()}),
+        )
 
     def _rows(self, server: Server) -> int:
         return min(self.samples, server.public_size)
@@ -234,17 +240,3 @@ def draft_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
         return F.mse_loss(maps(taken[context["places"][name]]), target)
 
     return torch.stack([weight * loss(name) for name, weight in context["weights"].items()]).sum()
-
-
-@dataclass(frozen=True)
-class ShapesForm(Schema):
-    """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload."""
-
-    samples: int = 1
-    budget: int = 0
-
-    def check(self, payload: Payload) -> None:
-        super().check(payload)
-        size = 4 * self.samples * int(payload["shapes"].double().prod(dim=1).sum())
-        if size > self.budget:
-            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {self.budget}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from itertools import count
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from potluck.core.inputs import Batch
@@ -21,7 +20,7 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.distillation import kl, mean_answer
+from potluck.methods.distillation import kl
 from potluck.methods.label_sharing import LabelSharing
 from potluck.methods.own_loss import own_loss
 
@@ -88,6 +87,12 @@ class FCCL(LabelSharing):
     off_diagonal: float = Field(0.0051, ge=0)
     similarity: Literal["cosine", "code"] = "cosine"
 
+    @model_validator(mode="after")
+    def _own_is_in_a_mean(self) -> FCCL:
+        if self.robust is not None and self.own == "previous":
+            raise ValueError('own = "previous" replaces one\'s own logits in the mean; with `robust` there is none.')
+        return self
+
     def join(self, me: Participant) -> Steps:
         yield from super().join(me)
         yield Fit(plan=me.plan.replace(epochs=self.pretrain_epochs))
@@ -141,10 +146,9 @@ class FCCL(LabelSharing):
     @exchange(logits_schema, repeats=True)
     def mean(self, server: Server, answers: Answers) -> Payload:
         """Equation 3: Z̄, everybody's mean, one's own included."""
-        heard = count()
-        mean = mean_answer((answer for answer, _ in zip(answers, heard, strict=False)), "logits")
+        mean, heard = self.merged(server, answers, "logits")
         server.state["turn"] = [server.round, self.at_batch(server) + 1]
-        return Payload({"logits": mean.float()}, {"heard": next(heard)} if self.own == "previous" else {})
+        return Payload({"logits": mean}, {"heard": heard} if self.own == "previous" else {})
 
     def at_batch(self, server: Server) -> int:
         """Which exchange of this round it is."""

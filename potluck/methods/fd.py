@@ -92,6 +92,8 @@ class FD(LabelSharing):
 
     @exchange(probabilities_schema, reply=soft_labels_schema)
     def probabilities(self, server: Server, answers: Answers) -> Replies | ServerSteps:
-        """Eq. 3: the uniform mean of all answers."""
-        told = ((1.0, payload["probabilities"]) for _, payload in answers)
-        return Payload({"probabilities": server.task.mean(told).float()})
+        """Eq. 3: the uniform mean of all answers; what a robust rule makes of probabilities is scaled to sum to 1."""
+        merged, _ = self.merged(server, answers, "probabilities")
+        if self.robust is not None:
+            merged = TensorSpec(tuple(merged.shape), **server.task.bounds).nearest(merged)
+        return Payload({"probabilities": merged})

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor
+
+from potluck.core.errors import PayloadError
+from potluck.core.payload import Payload
+from potluck.core.schema import Schema
 
 
 def maps(draft: Tensor) -> Tensor:
@@ -29,3 +34,17 @@ def aligned(draft: Tensor, shape: Sequence[int], pad: bool = True) -> Tensor:
     smaller = F.adaptive_avg_pool2d(draft.double(), (min(draft.shape[2], height), min(draft.shape[3], width)))
     resized = F.interpolate(smaller, (height, width), mode="bilinear")[:, :channels]
     return F.pad(resized, (0, 0, 0, 0, 0, channels - resized.shape[1])) if pad else resized
+
+
+@dataclass(frozen=True)
+class ShapesForm(Schema):
+    """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload."""
+
+    samples: int = 1
+    budget: int = 0
+
+    def check(self, payload: Payload) -> None:
+        super().check(payload)
+        size = 4 * self.samples * int(payload["shapes"].double().prod(dim=1).sum())
+        if size > self.budget:
+            raise PayloadError(f"drafts of these shapes have {size} bytes; the limit is {self.budget}")

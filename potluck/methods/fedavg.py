@@ -48,12 +48,11 @@ class Averaging(WeightSharing):
     @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """w ← Σ (n_k / n) w_k, over those who took part."""
-        merge, senders = Merge(self, server), []
+        merge = Merge(self, server)
         for sender, payload in answers:
             merge.add(sender, payload.tensors)
-            senders.append(sender)
         merge.finish()
-        return self.replies(server, senders)
+        return self.replies(server, merge.senders)
 
 
 class FedAvg(Averaging):

@@ -72,13 +72,15 @@ class FedDF(KnownArchitectures, FedAvg, ServerTraining):
         assert public is not None
         merge, said, owners, senders = Merge(self, server), Said(self.ensemble, self.temperature), {}, []
         for sender, payload in answers:
-            senders.append(sender)
             student = self.architecture(server, sender)
             server.models[str(student)].load(payload.tensors)
             logits = yield Predict(public.inputs(), logits=True, model=student)
             if self.drop_worst and (logits.argmax(dim=1) == public.y).double().mean() <= 1 / logits.shape[1]:
+                senders.append(sender)
                 continue
-            merge.add(sender, payload.tensors)
+            if not merge.add(sender, payload.tensors):
+                continue
+            senders.append(sender)
             said.add(logits)
             owners[str(student)] = sender
         merge.finish()

@@ -22,6 +22,7 @@ from potluck.core.tasks import weighted_mean
 from potluck.federation.method import Leaving, Needs, Replies, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import NoPlainMean
 from potluck.methods.distillation import answers_of, as_probabilities, fit_labels
 from potluck.methods.label_sharing import LabelSharing
 from potluck.methods.own_loss import own_loss
@@ -36,7 +37,7 @@ def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     return own_loss(logits, batch, context) + gamma * weighted_mean(soft, batch.get("weight"))
 
 
-class FedDistill(LabelSharing):
+class FedDistill(NoPlainMean, LabelSharing):
     """Algorithm 1: train on labels and on the others' mean answers to them; send one's mean logits of each class.
 
     The paper averages the logits met while training; here those of the trained model are averaged, in evaluation mode,

@@ -194,9 +194,9 @@ class FedGen(HeadSharing, ServerTraining):
     def weights(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains the generator against the uploaded heads, and averages the heads."""
         merge, told = Merge(self, server), sorted(answers, key=lambda answer: answer[0])
-        for sender, payload in told:
-            merge.add(sender, payload.tensors)
-        heads = [payload for _, payload in told]
+        heads = [payload for sender, payload in told if merge.add(sender, payload.tensors)]
+        if not heads:
+            return {}
         counts = torch.stack([head["counts"] for head in heads]).double()
         common = counts.sum(dim=0) if counts.any() else torch.ones(counts.shape[1])
         rows = self.server_steps * self.server_plan.batch_size
@@ -210,7 +210,7 @@ class FedGen(HeadSharing, ServerTraining):
         )
         merge.finish()
         server.state["cumulated"] = (common / common.sum()).cumsum(dim=0).float()
-        return self.replies(server, [sender for sender, _ in told])
+        return self.replies(server, merge.senders)
 
     def ensemble_of(self, heads: list[Payload], counts: Tensor) -> dict[str, Tensor]:
         """The heads as one, and how much each counts: of all samples, and of each class's."""

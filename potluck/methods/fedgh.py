@@ -16,12 +16,13 @@ from potluck.core.schema import Schema
 from potluck.federation.method import Leaving, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import NoPlainMean
 from potluck.methods.head_sharing import HeadSharing, global_head, head_of, head_shape, head_spec
 from potluck.methods.prototypes import class_means_payload, class_means_schema
 from potluck.methods.server_training import ServerTraining
 
 
-class FedGH(HeadSharing, ServerTraining):
+class FedGH(NoPlainMean, HeadSharing, ServerTraining):
     """Algorithm 1: take the common head, train everything, send one's mean feature of each class; the server trains on.
 
     Equation 6 has the server learn each (mean feature, class) pair of each participant; they are not averaged first,

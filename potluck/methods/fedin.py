@@ -154,16 +154,14 @@ class FedIN(WeightSharing):
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
-        merge, drawn, senders = Merge(self, server), Drawn(self.pairs), []
+        merge, drawn = Merge(self, server), Drawn(self.pairs)
         for sender, payload in answers:
-            merge.add(sender, payload.tensors)
-            senders.append(sender)
-            if self.intermediate:
+            if merge.add(sender, payload.tensors) and self.intermediate:
                 draw = generator(server.seed, "pairs", server.round, sender)
                 drawn.add(str(server.state["shapes"][sender]), payload[IN], payload[OUT], draw)
         merge.finish()
         server.state["pairs"] = drawn.batches()
-        return self.replies(server, senders)
+        return self.replies(server, merge.senders)
 
     def reply(self, server: Server, sender: str) -> Payload:
         pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})

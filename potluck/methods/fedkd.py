@@ -123,11 +123,13 @@ class FedKD(CommonFeatures):
     @exchange(update_schema)
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean update, compressed again, is added to the old student here as it is at the participants."""
-        merge, senders = Merge(self, server), []
+        merge = Merge(self, server, updates=True)
         for sender, payload in answers:
             merge.add(sender, restored(payload.tensors, self.entries(server, sender)))
-            senders.append(sender)
-        keys, old, means = self.keys(server, senders[0]), self.entries(server, senders[0]), merge.means()
+        senders, means = merge.senders, merge.means()
+        if not senders:
+            return {}
+        keys, old = self.keys(server, senders[0]), self.entries(server, senders[0])
         reply = Payload(compressed({name: means[key] for name, key in keys.items()}, self.energy_in(server.round)))
         change = restored(reply.tensors, old)
         server.state["global"] = {keys[name]: entry + change[name] for name, entry in old.items()}

@@ -21,7 +21,7 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.distillation import answers_of, as_probabilities, fit_in_turn, fit_labels, mean_answer, scored
+from potluck.methods.distillation import answers_of, as_probabilities, fit_in_turn, fit_labels, scored
 from potluck.methods.label_sharing import LabelSharing
 
 
@@ -92,4 +92,4 @@ class FedMD(LabelSharing):
     @exchange(scores_schema)
     def consensus(self, server: Server, answers: Answers) -> Payload:
         """f̃(x) = (1/m) Σ f_k(x)."""
-        return Payload({"scores": mean_answer(answers, "scores").float()})
+        return Payload({"scores": self.merged(server, answers, "scores")[0]})

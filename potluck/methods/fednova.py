@@ -49,18 +49,17 @@ class FedNova(FedAvg):
     @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender], facts={"steps": EffectiveSteps}))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean of x − d_i, and from x as many times as far as all went in the mean."""
-        merge, trained, old, senders = Merge(self, server), self.parameters(server), server.state["global"], []
+        merge, trained, old = Merge(self, server), self.parameters(server), server.state["global"]
         taken: dict[str, float] = defaultdict(float)
         weights: dict[str, float] = defaultdict(float)
         for sender, payload in answers:
             steps, weight, moved = payload.facts["steps"], self.weight(server, sender), dict(payload.tensors)
-            for name, key in self.keys(server, sender).items():
-                if key in trained:
-                    moved[name] = old[key] + (moved[name] - old[key]) / (steps or 1)
-                    taken[key], weights[key] = taken[key] + weight * steps, weights[key] + weight
-            merge.add(sender, moved)
-            senders.append(sender)
+            keys = {name: key for name, key in self.keys(server, sender).items() if key in trained}
+            for name, key in keys.items():
+                moved[name] = old[key] + (moved[name] - old[key]) / (steps or 1)
+            for key in keys.values() if merge.add(sender, moved) else ():
+                taken[key], weights[key] = taken[key] + weight * steps, weights[key] + weight
         means = merge.means()
         far = {key: old[key] + taken[key] / weights[key] * (means[key] - old[key]) for key in taken}
         self.step(server, {**means, **far})
-        return self.replies(server, senders)
+        return self.replies(server, merge.senders)

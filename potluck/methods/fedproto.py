@@ -14,9 +14,11 @@ from potluck.core.samples import Samples
 from potluck.federation.method import Answer, Replies, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import Merger
+from potluck.methods.label_sharing import USUAL
 from potluck.methods.own_loss import own_loss
 from potluck.methods.prototype_sharing import PrototypeSharing
-from potluck.methods.prototypes import mean_over_holders
+from potluck.methods.windows import Part
 
 
 def distance_to_prototypes(features: Tensor, y: Tensor, prototypes: Tensor, known: Tensor) -> Tensor:
@@ -66,8 +68,14 @@ class FedProto(PrototypeSharing):
     @exchange(PrototypeSharing.prototypes_schema)
     def prototypes(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Equation 6: each class's mean over those who have it; the old one where nobody of this round has."""
-        means, counts = mean_over_holders(payload for _, payload in answers)
-        old = server.state
-        kept = torch.where(counts[:, None] > 0, means.float(), old["means"])
-        server.state.update(means=kept, counts=torch.where(counts > 0, counts, old["counts"]))
+        old, counts = server.state["means"], torch.zeros_like(server.state["counts"])
+        merger = Merger(self, server, {str(place): row for place, row in enumerate(old)}, USUAL)
+        for sender, payload in answers:
+            has = payload["counts"].nonzero().squeeze(1).tolist()
+            rows = [Part(str(place), payload["means"][place], float(payload["counts"][place])) for place in has]
+            if merger.add(sender, rows):
+                counts += payload["counts"]
+        merged = merger.results()
+        server.state["means"] = torch.stack([merged.get(str(place), row) for place, row in enumerate(old)])
+        server.state["counts"] = torch.where(counts > 0, counts, server.state["counts"])
         return self.current(server)

@@ -14,8 +14,8 @@ from potluck.core.schema import Schema
 from potluck.federation.method import exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.averaging import WindowPlace
 from potluck.methods.width_scaling import WidthScaling
+from potluck.methods.windows import WindowPlace
 
 
 class FedRolex(WidthScaling):

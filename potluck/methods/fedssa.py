@@ -17,8 +17,9 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.averaging import MaskedMean
+from potluck.methods.averaging import Merger
 from potluck.methods.head_sharing import HeadSharing, head_shape
+from potluck.methods.windows import Part
 
 
 def _ordered(classes: list[int]) -> list[int]:
@@ -116,22 +117,20 @@ class FedSSA(HeadSharing):
     @exchange(rows_schema)
     def rows(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Eq. 6: each class's mean row over those who have it."""
-        old, last, senders = server.state["global"], dict(server.state.get("last", {})), []
-        means = {key: MaskedMean(entry.shape) for key, entry in old.items()}
+        old, last = server.state["global"], dict(server.state.get("last", {}))
+        merger = Merger(self, server, old)
         for sender, payload in answers:
-            self._merge(server, means, sender, payload.tensors)
-            senders.append(sender)
-            if self.stale:
+            if merger.add(sender, self._parts(server, sender, payload.tensors)) and self.stale:
                 last[sender] = dict(payload.tensors)
-        for sender in last.keys() - set(senders):
-            self._merge(server, means, sender, last[sender])
-        server.state.update({"global": {key: mean.result(old[key]) for key, mean in means.items()}, "last": last})
-        return self.replies(server, senders)
+        for sender in last.keys() - set(merger.senders):
+            merger.take(sender, self._parts(server, sender, last[sender]))
+        server.state.update({"global": {**old, **merger.results()}, "last": last})
+        return self.replies(server, merger.senders)
 
-    def _merge(self, server: Server, means: Mapping[str, MaskedMean], sender: str, rows: Mapping[str, Tensor]) -> None:
+    def _parts(self, server: Server, sender: str, rows: Mapping[str, Tensor]) -> list[Part]:
         at, weight = self.classes(server, sender), self.weight(server, sender)
-        for name, key in self.keys(server, sender).items():
-            means[key].add(rows[name], weight, [at, *[0] * (rows[name].ndim - 1)])
+        keys = self.keys(server, sender).items()
+        return [Part(key, rows[name], weight, [at, *[0] * (rows[name].ndim - 1)]) for name, key in keys]
 
     def reply(self, server: Server, sender: str) -> Payload:
         classes = self.classes(server, sender)

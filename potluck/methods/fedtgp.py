@@ -19,6 +19,7 @@ from potluck.core.requests import Fit, Predict
 from potluck.core.samples import Samples
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import NoPlainMean
 from potluck.methods.fedproto import FedProto
 from potluck.methods.prototypes import mean_over_holders
 from potluck.methods.server_training import ServerTraining
@@ -57,7 +58,7 @@ def adaptive_margin(centres: Tensor, limit: float, margin: Literal["max-min", "m
     return min(limit, found.item())
 
 
-class FedTGP(FedProto, ServerTraining):
+class FedTGP(NoPlainMean, FedProto, ServerTraining):
     """Algorithm 1: participants as in FedProto; the server learns prototypes from all uploaded ones.
 
     The margin: the authors' code takes the largest distance of a class's centre to its nearest other (the default);

@@ -13,6 +13,7 @@ from potluck.federation.server import Server
 from potluck.methods.adapter_pairs import Pairs, down, of_rank, product, up
 from potluck.methods.adapters import Adapters
 from potluck.methods.averaging import MaskedMean
+from potluck.methods.robust import NoMean
 
 
 def best_of_rank(whole: Tensor, rank: int) -> tuple[Tensor, Tensor]:
@@ -39,6 +40,7 @@ class FlexLoRA(Adapters):
         weighting: as in ``WeightSharing``; by default "samples".
     """
 
+    robust: NoMean = None
     alpha: float = Field(16.0, gt=0)
     scaled: bool = True
 

@@ -17,6 +17,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.adapter_pairs import Pairs, down, named, paired, product, up
 from potluck.methods.adapters import Adapters
+from potluck.methods.robust import NoMean
 
 ADDED = "added/"
 """What the names begin with of all that has been added to layers so far."""
@@ -46,6 +47,7 @@ class FLoRA(Adapters):
         "fetch": "that it sat out, and asks for all that has been added so far",
     }
 
+    robust: NoMean = None
     scale: float = Field(2.0, gt=0)
     rank: int = Field(16, ge=1)
 

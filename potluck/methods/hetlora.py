@@ -23,6 +23,7 @@ from potluck.federation.server import Server
 from potluck.methods.adapter_pairs import Pairs, down, named, of_rank, paired, product, up
 from potluck.methods.adapters import Adapters
 from potluck.methods.averaging import MaskedMean
+from potluck.methods.robust import NoMean
 
 
 def fewer(rank: int, share: float) -> int:
@@ -71,6 +72,7 @@ class HetLoRA(Adapters):
 
     notes: ClassVar[Mapping[str, type]] = {"rank": float}
 
+    robust: NoMean = None
     scale: float = Field(1.0, gt=0)
     share: float = Field(0.99, gt=0, le=1)
     decay: float = Field(1e-3, ge=0)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
+from torch import Tensor
+
 from potluck.core.labels import LabelsFact, differing
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Leaving, Method, Steps, exchange
+from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.averaging import Merger, Merging
+from potluck.methods.windows import Part
+
+USUAL = 1e4
+"""How large outputs and features may be as a rule, before there was a round to know it by."""
 
 
-class LabelSharing(Method):
+class LabelSharing(Merging):
     """Everybody sends its labels (or the numbers of its values) once; they are in ``server.state["labels"]``."""
 
     late_joining: ClassVar[bool] = True
@@ -31,4 +39,14 @@ class LabelSharing(Method):
         """Makes sure that all have the same label space, so that rows and columns agree."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}
         server.state["labels"] = agreed(server, told, differing, server.state.get("labels"))
+        self.tell_few({"labels": len(told)})
         return Payload()
+
+    def merged(self, server: Server, answers: Answers, name: str) -> tuple[Tensor, int]:
+        """Everybody's tensor of that name as one, by default their uniform mean, and of how many it is made."""
+        nothing: dict[str, Tensor] = {}
+        merger = Merger(self, server, nothing, USUAL)
+        for sender, payload in answers:
+            nothing.setdefault(name, torch.zeros_like(payload[name]))
+            merger.add(sender, [Part(name, payload[name])])
+        return {**nothing, **merger.results()}[name], len(merger.senders)

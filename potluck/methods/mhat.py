@@ -22,11 +22,12 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.federation.method import ServerSteps, exchange
 from potluck.federation.server import Answers, Server, ServerModel
+from potluck.methods.averaging import NoPlainMean
 from potluck.methods.fd import FD, probabilities_schema, soft_labels_schema
 from potluck.methods.server_training import ServerTraining
 
 
-class MHAT(FD, ServerTraining):
+class MHAT(NoPlainMean, FD, ServerTraining):
     """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
 
     Several labels and values are ours, as in ``FD``: the auxiliary model learns them by the same losses, values by the

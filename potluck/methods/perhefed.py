@@ -5,6 +5,7 @@ Of a convolution its weights are sent, as filters × channels × height × width
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from itertools import zip_longest
@@ -18,12 +19,13 @@ from potluck.core.errors import PayloadError, RequirementsError, SettingsError, 
 from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
-from potluck.federation.method import Leaving, Method, Needs, Steps, exchange
+from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
 from potluck.methods import offsets
-from potluck.methods.averaging import MaskedMean, window
+from potluck.methods.averaging import Merger, Merging
+from potluck.methods.windows import Part, window
 
 LARGEST = 2**28
 """How many values the global model may have: no participant can make the server allocate more."""
@@ -34,7 +36,7 @@ Relation = dict[str, Any]
 """``dtype``, and for each ``layers`` entry which filters of the global layer it updates and the shape that is sent."""
 
 
-class PerHeFed(Method):
+class PerHeFed(Merging):
     """Section 3.1: train, upload the shared sub-model, take the global values exactly where one shared.
 
     Biases, normalisation layers, shortcuts and the classifier stay local. A participant that sat out goes on from its
@@ -135,6 +137,7 @@ class PerHeFed(Method):
                 server.refuse(sender, str(error))
         dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
         server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
+        self.tell_few(Counter(f"layer {k}" for relation in relations.values() for k in range(len(relation["layers"]))))
         return Payload()
 
     def _offsets(self, server: Server, filters: dict[str, list[int]], sizes: list[int]) -> dict[str, list[int]]:
@@ -160,14 +163,14 @@ class PerHeFed(Method):
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
         relations, old = server.state["relations"], server.state["global"]
-        means, senders = [MaskedMean(layer.shape) for layer in old], []
+        merger = Merger(self, server, {str(k): layer for k, layer in enumerate(old)})
         for sender, payload in answers:
-            layers = zip(relations[sender]["layers"], payload.facts["nonzero"], strict=True)
-            for k, ((filters, _), nonzero) in enumerate(layers):
-                means[k].add(payload[str(k)], nonzero * server.participant_weights[sender], [filters, 0, 0, 0])
-            senders.append(sender)
-        new = server.state["global"] = [mean.result(layer) for mean, layer in zip(means, old, strict=True)]
-        return LazyReplies(senders, lambda sender: _pruned(new, relations[sender]))
+            layers = enumerate(zip(relations[sender]["layers"], payload.facts["nonzero"], strict=True))
+            told = [(str(k), rows, nonzero * server.participant_weights[sender]) for k, ((rows, _), nonzero) in layers]
+            merger.add(sender, [Part(k, payload[k], weight, [rows, 0, 0, 0]) for k, rows, weight in told])
+        merged = merger.results()
+        new = server.state["global"] = [merged.get(str(k), layer) for k, layer in enumerate(old)]
+        return LazyReplies(merger.senders, lambda sender: _pruned(new, relations[sender]))
 
 
 def _envelope(some: list[list[int]], others: list[list[int]]) -> list[list[int]]:

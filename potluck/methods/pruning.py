@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from potluck.core.errors import PayloadError
@@ -23,6 +23,7 @@ from potluck.federation.method import Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.fedavg import Averaging
+from potluck.methods.robust import ByDistance
 from potluck.methods.weight_sharing import Merge
 
 KEPT = "kept/"
@@ -98,6 +99,15 @@ class Pruning(Averaging):
     step_size: float = Field(0.2, gt=0, lt=1)
     target: float = Field(0.5, gt=0, lt=1)
     aggregation: Literal["whole"] = "whole"
+
+    @model_validator(mode="after")
+    def _each_position_by_itself(self) -> Pruning:
+        if isinstance(self.robust, ByDistance):
+            raise ValueError(
+                f"robust = {self.robust.name!r} compares whole models, and of pruned ones each holds other values; "
+                f'expected "median", "trimmed" or "norm-bound".'
+            )
+        return self
 
     def prunable(self, me: Participant) -> list[str]:
         """The entries of which something may go: matrices and kernels."""
@@ -190,6 +200,7 @@ class Pruning(Averaging):
                 whole[mask] = payload[name]
                 tensors[name] = whole
             merge.add(sender, tensors, {name: spread(mask, tensors[name]) for name, mask in masks.items()})
+        kept = {sender: kept[sender] for sender in merge.senders}
         merge.finish()
         server.state["kept"] = {**server.state.get("kept", {}), **kept}
         return self.replies(server, kept)

@@ -23,6 +23,7 @@ from potluck.methods.fedavg import FedAvg
 from potluck.methods.local_steps import effective_steps
 from potluck.methods.tensor_groups import group_of, under
 from potluck.methods.weight_sharing import Merge
+from potluck.methods.windows import Part
 
 CONTROL = "c"
 """Under which name the control variates, and what changes in them, travel beside the weights."""
@@ -118,17 +119,19 @@ class SCAFFOLD(FedAvg):
     @exchange(lambda self, server, sender: Schema.of(self.reply(server, sender).tensors))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean, and c ← c + ΣΔc_i / N."""
-        merge, c, senders = Merge(self, server), dict(server.state.get("control", {})), []
+        old, c, sent = server.state["global"], dict(server.state.get("control", {})), Counter[str]()
         holders = Counter(key for name in server.state["told"] for key in self.controlled(server, name).values())
+        merge = Merge(self, server, more={f"{CONTROL}/{key}": torch.zeros_like(old[key]) for key in holders})
         for sender, payload in answers:
-            merge.add(sender, payload.tensors)
-            change = group_of(payload, CONTROL)
-            for name, key in self.controlled(server, sender).items():
-                c[key] = c.get(key, 0) + change[name] / holders[key]
-            senders.append(sender)
-        merge.finish()
+            change, own = group_of(payload, CONTROL), self.controlled(server, sender)
+            parts = [Part(f"{CONTROL}/{key}", change[name]) for name, key in own.items()]
+            sent.update(own.values() if merge.add(sender, payload.tensors, more=parts) else ())
+        means = merge.means()
+        for key, count in sent.items():
+            c[key] = c.get(key, 0) + means.pop(f"{CONTROL}/{key}") * (count / holders[key])
+        self.step(server, means)
         server.state["control"] = c
-        return self.replies(server, senders)
+        return self.replies(server, merge.senders)
 
     def step(self, server: Server, means: dict[str, Tensor]) -> None:
         old = server.state["global"]

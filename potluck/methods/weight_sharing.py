@@ -8,63 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+import torch
+from pydantic import Field
 from torch import Tensor
 
 from potluck.core.architecture import Layout, difference, layout_of
 from potluck.core.errors import PayloadError
 from potluck.core.model_spec import OWN
-from potluck.core.payload import MAX_BYTES, MAX_TENSORS, LazyReplies, Payload, dtype_named
+from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Exchange, Request
 from potluck.core.schema import Schema, TensorSpec, least
 from potluck.federation.agreement import agreed
-from potluck.federation.method import Leaving, Method, Steps, exchange
+from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
-from potluck.methods.averaging import MaskedMean, WindowPlace, window
+from potluck.methods.averaging import Merger, Merging
+from potluck.methods.layout_fact import layout_fact
+from potluck.methods.windows import Part, WindowPlace, window
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
 """How many samples a participant says it has."""
 
-
-def _entry(told: list[str | int]) -> list[str | int]:
-    """A type that can travel, then a shape."""
-    kind, *shape = told
-    dtype_named(str(kind))
-    if not all(isinstance(length, int) and 0 <= length < 2**40 for length in shape):
-        raise ValueError(f"{told} is no type and shape")
-    return told
-
-
-@lru_cache
-def layout_fact(budget: int) -> Any:
-    """The type of a layout of as many bytes as a payload may have: each entry's type and shape by name."""
-
-    def fits(told: Layout) -> Layout:
-        if odd := [name for name in told if not name.isprintable() or name == "__metadata__"]:
-            raise ValueError(f"expected printable names, unlike {odd[0]!r}")
-        sizes = [dtype_named(str(kind)).itemsize * math.prod(map(int, shape)) for kind, *shape in told.values()]
-        if sum(sizes) > budget:
-            raise ValueError(f"expected entries of at most {budget} bytes, which these exceed: {sum(sizes)}")
-        return told
-
-    entry = Annotated[list[str | int], Field(min_length=1, max_length=9), AfterValidator(_entry)]
-    return Annotated[dict[str, entry], Field(max_length=MAX_TENSORS), AfterValidator(fits)]
-
-
-LayoutFact = layout_fact(MAX_BYTES)
-"""Each entry's type and shape, e.g. ``{"fc.bias": ["float32", 10]}``."""
+MEASURED = ("running_mean", "running_var")
+"""The last part of the names of entries that normalisation layers measure."""
 
 _GREETING = ("samples", "layout", "buffers")
 """What all tell at joining."""
 
 
-class WeightSharing(Method):
+class WeightSharing(Merging):
     """Joining, and the mean.
 
     Args:
@@ -225,6 +202,7 @@ class WeightSharing(Method):
         if self.tells_buffers:
             found = {self.keys(server, sender)[name] for sender, names in trained.values() for name in names}
             server.state["parameters"] = sorted(found.union(server.state.get("parameters", ())))
+        self.tell_few(Counter(name for layout in layouts.values() for name in layout))
         return self.ask(server, list(samples))
 
     def ask(self, server: Server, senders: Sequence[str]) -> Mapping[str, Payload]:
@@ -304,38 +282,61 @@ class WeightSharing(Method):
 
 
 class Merge:
-    """The weighted mean of each entry over those who have it, as answers arrive.
+    """The weighted mean of each entry over those who have it, or what the method's robust rule makes of them.
 
     Args:
         method: says which entries are averaged and how they are weighted.
         server: holds the current values, which the means replace in ``finish``.
+        updates: whether changes of the values are sent, and not new values; by default False.
+        more: further values that are merged with them, as they are, by key; by default nothing.
     """
 
-    def __init__(self, method: WeightSharing, server: Server) -> None:
+    def __init__(
+        self, method: WeightSharing, server: Server, updates: bool = False, more: Mapping[str, Tensor] | None = None
+    ) -> None:
         self._method, self._server = method, server
         # From a checkpoint comes one layout for each.
         server.state["layouts"] = held_once(server.state["layouts"], server.state["digests"])
-        self._means = {key: MaskedMean(entry.shape) for key, entry in server.state["global"].items()}
+        old = server.state["global"]
+        before = {key: torch.zeros_like(entry) for key, entry in old.items()} if updates else old
+        self._merger = Merger(method, server, {**before, **(more or {})})
 
-    def add(self, sender: str, tensors: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None = None) -> None:
-        """Merges those entries that a participant has sent: w ← Σ (n_k / n) w_k.
+    def add(
+        self,
+        sender: str,
+        tensors: Mapping[str, Tensor],
+        masks: Mapping[str, Tensor] | None = None,
+        more: Iterable[Part] = (),
+    ) -> bool:
+        """Merges those entries that a participant has sent: w ← Σ (n_k / n) w_k. Says whether it was not refused.
 
         Args:
             sender: the participant.
             tensors: what it has sent.
             masks: what counts of it; by default as the method says.
+            more: what it has sent besides; by default nothing.
         """
         weight = self._method.weight(self._server, sender)
         at = self._method.places(self._server, sender)
         masks = self._method.masks(self._server, sender) if masks is None else masks
-        for name, key in self._method.keys(self._server, sender).items():
-            if name in tensors:
-                self._means[key].add(tensors[name], weight, at.get(name), masks.get(name))
+        return self._merger.add(
+            sender,
+            [
+                Part(key, tensors[name], weight, at.get(name), masks.get(name), name.rpartition(".")[2] in MEASURED)
+                for name, key in self._method.keys(self._server, sender).items()
+                if name in tensors
+            ]
+            + list(more),
+        )
+
+    @property
+    def senders(self) -> list[str]:
+        """Who is in it."""
+        return self._merger.senders
 
     def means(self) -> dict[str, Tensor]:
         """The mean by key, of the keys of which anybody sent something. The old values stay as they are."""
-        old = self._server.state["global"]
-        return {key: mean.result(old[key]) for key, mean in self._means.items() if not mean.empty}
+        return self._merger.results()
 
     def finish(self) -> None:
         """Replaces the old values by the means, or as the method steps from one to the other."""

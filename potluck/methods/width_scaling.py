@@ -31,9 +31,9 @@ from potluck.federation.agreement import agreed
 from potluck.federation.method import Needs
 from potluck.federation.participant import Participant
 from potluck.federation.server import Server, ServerModel
-from potluck.methods.averaging import WindowPlace, window
 from potluck.methods.fedavg import Averaging
 from potluck.methods.own_loss import own_loss
+from potluck.methods.windows import WindowPlace, window
 
 GLOBAL = "global"
 """The name of the server's own network."""

@@ -124,8 +124,6 @@ def test_values_that_nobody_told_count_in_no_distance():
     soft = torch.cat([torch.tensor([[1.0, 3.0]]), task.nothing_told(1)])
     assert task.distances(torch.zeros(2, 2), soft).tolist() == [5.0, 0.0]
     assert task.losses(torch.zeros(1, 2), task.unknown(1)).tolist() == [0.0]
-    weighted = task.mean([(1.0, torch.zeros(1, 2)), (3.0, torch.ones(1, 2))])
-    assert weighted.tolist() == [[0.75, 0.75]]
 
 
 def test_scales_that_differ_make_one_output_mean_two_things():

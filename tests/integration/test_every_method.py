@@ -7,9 +7,9 @@ protocol must come to the same, and after three rounds participants must know mo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -72,6 +72,8 @@ from potluck.methods import (
     PFedES,
     ScaleFL,
 )
+from potluck.methods.pruning import Pruning
+from potluck.methods.robust import Median, MultiKrum
 from tests.flower.fakes import FakeGrid, client_of, served, shared
 from tests.fuzzing import LIARS, Refused, fuzz, strangers_play
 from tests.tables import (
@@ -373,6 +375,24 @@ def test_it_learns_numbers_where_it_says_that_it_serves_any_task(name: str) -> N
         row["r2"] for row in federation.history.rows() if row["round"] == 2 and row["took_part"] and "model" not in row
     ]
     assert sum(explained) / len(explained) > 0
+
+
+def takes_robust_rules(method: potluck.Method) -> bool:
+    field = type(method).model_fields.get("robust")
+    return field is not None and bool(get_args(field.annotation))
+
+
+TAKE_ROBUST_RULES = [name for name, row in ROWS.items() if takes_robust_rules(row.method)]
+
+
+@pytest.mark.parametrize("name", TAKE_ROBUST_RULES)
+def test_robust_merges_are_the_same_on_both_engines(name: str) -> None:
+    """And over those who hold the same: of mixed networks, of windows, of those who took part."""
+    rule = Median() if isinstance(ROWS[name].method, Pruning) else MultiKrum()
+    row = replace(ROWS[name], method=ROWS[name].method.model_copy(update={"robust": rule}))
+    serial, batched = federation_of(row, "serial"), federation_of(row, "batched")
+    agree(batched.run(2).rows(), serial.run(2).rows(), 1e-9)
+    assert all(not each["refused"] for each in serial.history.rows())
 
 
 EXCHANGING = [name for name, row in ROWS.items() if row.method.exchanges()]

@@ -9,7 +9,8 @@ import torch
 from torch import tensor
 
 from potluck.methods import averaging as windows
-from potluck.methods.averaging import MaskedMean, window
+from potluck.methods.averaging import MaskedMean
+from potluck.methods.windows import window
 
 
 def mean(old, *contributions):

@@ -12,9 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
-from potluck import Participant, Payload, Samples
+from potluck import Participant, Samples
 from potluck.methods import FD, FedDistill, FedMD
-from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, hardened, kl, mean_answer
+from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, hardened, kl
 from tests.tables import agree, cnn, made_data, mlp, participants
 
 X = torch.tensor([[0.0], [1.0], [2.0]])
@@ -34,11 +34,6 @@ def test_kl_worked_by_hand():
 def test_a_temperature_divides_both():
     target, logits = torch.randn(4, 3), torch.randn(4, 3)
     torch.testing.assert_close(kl(target, logits, 2.0), kl(target / 2, logits / 2))
-
-
-def test_the_mean_of_answers():
-    told = [("a", Payload({"z": torch.tensor([1.0, 3.0])})), ("b", Payload({"z": torch.tensor([3.0, 5.0])}))]
-    assert mean_answer(iter(told), "z").tolist() == [2.0, 4.0]
 
 
 def test_a_temperature_flattens_what_travels():

@@ -15,7 +15,6 @@ from potluck.core.randomness import generator
 from potluck.core.samples import Samples
 from potluck.federation.server import Server
 from potluck.methods import FCCL
-from potluck.methods.distillation import mean_answer
 from potluck.methods.fccl import correlation_loss, correlations, earlier_loss
 from tests.tables import cnn, made_data, mlp, participants
 
@@ -26,7 +25,7 @@ MEAN = torch.tensor([[1.0, 2.0], [2.0, 1.0], [3.0, 0.0]], dtype=torch.float64)
 
 def test_the_mean_has_ones_own_logits_in_it():
     told = [(name, Payload({"logits": logits})) for name, logits in (("A", OWN), ("B", OTHER))]
-    torch.testing.assert_close(mean_answer(iter(told), "logits"), MEAN)
+    torch.testing.assert_close(FCCL().mean(Server(0, {}), iter(told))["logits"], MEAN)
 
 
 @pytest.mark.parametrize(("similarity", "expected"), [("cosine", 4.0204), ("code", 2.903622)])

@@ -305,13 +305,32 @@ DEFAULTS = {
 }
 
 
+MERGING = {"robust": None, "norm_limit": 100.0}
+"""What all have that merge what participants send. Where that is no mean, ``robust`` and ``norm_limit`` may be None."""
+NO_MEAN = {"DENSE", "FedDistill", "FedGH", "FedTGP", "MHAT"}
+ONLY_HEADS = {"FLoRA", "FlexLoRA", "HetLoRA"}
+NOTHING_SENT = {"Describe", "Local"}
+
+
 def test_every_method_is_here():
     assert set(DEFAULTS) == {method.__name__ for method in METHODS.values()}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_the_defaults(name):
-    assert METHODS[name]().model_dump(mode="json") == DEFAULTS[name]
+    more = {} if name in NOTHING_SENT else {**MERGING, "norm_limit": None} if name in NO_MEAN else MERGING
+    assert METHODS[name]().model_dump(mode="json") == {**DEFAULTS[name], **more}
+
+
+@pytest.mark.parametrize("name", sorted(set(DEFAULTS) - NOTHING_SENT))
+def test_a_robust_rule_is_named_or_refused(name):
+    if name in NO_MEAN | ONLY_HEADS:
+        with pytest.raises(SettingsError, match="no plain mean"):
+            METHODS[name](robust="median")
+    else:
+        assert METHODS[name](robust="median").robust == METHODS[name](robust={"name": "median"}).robust
+        with pytest.raises(SettingsError, match="Did you mean 'median'"):
+            METHODS[name](robust="medain")
 
 
 LIMITS = [

@@ -1,0 +1,130 @@
+"""What merges answers by a method's rule: who is in it, who is refused for the size of an update, who is shortened."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+from potluck.federation.server import Server
+from potluck.methods import FedAvg
+from potluck.methods.averaging import Merger
+from potluck.methods.robust import NormBound
+from potluck.methods.windows import Part
+
+OLD = {"w": torch.zeros(2)}
+
+
+def part(*values, **more):
+    return Part("w", torch.tensor(values, dtype=torch.float32), **more)
+
+
+def merged(method, server, told, old=OLD):
+    merger = Merger(method, server, old)
+    for sender, parts in told.items():
+        merger.add(sender, parts)
+    return merger
+
+
+def test_the_mean_is_weighted():
+    found = merged(FedAvg(), Server(0, {}), {"a": [part(1, 2)], "b": [part(5, 6, weight=3)]})
+    assert found.results()["w"].tolist() == [4, 5]
+    assert found.senders == ["a", "b"]
+
+
+def test_a_norm_bound_shortens_what_is_longer():
+    """Of (6, 8), which is 10 long, and (1, 0), with weights ¼ and ¾, at a bound of 5: (1.5, 1)."""
+    rule = FedAvg(robust=NormBound(most=5))
+    told = {"a": [part(6, 8, weight=1)], "b": [part(1, 0, weight=3)]}
+    torch.testing.assert_close(merged(rule, Server(0, {}), told).results()["w"], torch.tensor([1.5, 1.0]))
+
+
+def test_a_norm_bound_is_of_whole_models_and_of_what_changes():
+    old = {"w": torch.tensor([1.0]), "v": torch.tensor([-1.0])}
+    told = {"a": [Part("w", torch.tensor([7.0])), Part("v", torch.tensor([7.0]))]}
+    found = merged(FedAvg(robust=NormBound(most=5)), Server(0, {}), told, old).results()
+    assert (found["w"].item(), found["v"].item()) == pytest.approx((4, 3))
+
+
+def test_without_a_bound_of_its_own_it_is_the_median_of_earlier_rounds():
+    server, rule = Server(0, {}), FedAvg(robust="norm-bound")
+    first = merged(rule, server, {"a": [part(1, 1)], "b": [part(2, 2)], "c": [part(50, 50)]})
+    first.results()  # nothing is known yet: values start from 0, and 1 is taken for a usual change
+    found = merged(rule, server, {"a": [part(2, 2)], "b": [part(20, 20)]}).results()["w"]
+    assert found.tolist() == pytest.approx([2, 2])
+
+
+def test_what_is_far_beyond_earlier_rounds_is_refused_by_name():
+    server = Server(0, {})
+    merged(FedAvg(), server, {"a": [part(1, 1)], "b": [part(1, 1)], "c": [part(9, 9)]}).results()
+    found = merged(FedAvg(), server, {"a": [part(2, 2)], "b": [part(99, 99)], "c": [part(101, 101)]})
+    assert found.senders == ["a", "b"]
+    assert server.refused == {
+        "c": "it changes trained values by 101 in the root mean square; expected at most 100 (norm_limit = 100)"
+    }
+    assert found.results()["w"].tolist() == [50.5, 50.5]
+
+
+def test_in_the_first_round_it_is_held_against_the_weights():
+    server, old = Server(0, {}), {"w": torch.full((2,), 3.0)}
+    found = merged(FedAvg(), server, {"a": [part(302, 302)], "b": [part(304, 304)]}, old)
+    assert found.senders == ["a"]
+    assert "expected at most 300" in server.refused["b"]
+
+
+def test_a_change_as_large_as_the_values_is_never_refused():
+    server, old = Server(0, {}), {"w": torch.full((2,), 1000.0)}
+    merged(FedAvg(), server, {"a": [part(1000.1, 1000.1)]}, old).results()
+    assert merged(FedAvg(), server, {"a": [part(2000, 2000)]}, old).senders == ["a"]
+    assert merged(FedAvg(), server, {"a": [part(2001, 2001)]}, old).senders == []
+
+
+def test_what_layers_measure_is_of_any_size_at_first_and_then_held_against_itself():
+    server = Server(0, {})
+    found = merged(FedAvg(), server, {"a": [part(1e9, 1e9, measured=True)]})
+    found.results()
+    assert found.senders == ["a"]
+    assert merged(FedAvg(), server, {"a": [part(2e9, 2e9, measured=True)]}).senders == ["a"]
+    assert merged(FedAvg(), server, {"a": [part(2e11, 2e11, measured=True)]}).senders == []
+    assert "measured values" in server.refused["a"]
+
+
+def test_a_round_in_which_nothing_changed_says_nothing():
+    server = Server(0, {})
+    merged(FedAvg(), server, {"a": [part(0, 0)]}).results()
+    assert merged(FedAvg(), server, {"a": [part(50, 50)]}).senders == ["a"]
+
+
+def test_without_a_limit_nobody_is_refused():
+    server = Server(0, {})
+    assert merged(FedAvg(norm_limit=None), server, {"a": [part(1e17, 0)]}).senders == ["a"]
+
+
+def test_counters_have_no_size():
+    old = {"n": torch.tensor(0)}
+    assert merged(FedAvg(), Server(0, {}), {"a": [Part("n", torch.tensor(10**9))]}, old).senders == ["a"]
+
+
+def test_what_is_known_of_sizes_is_in_the_checkpoint():
+    server = Server(0, {})
+    merged(FedAvg(), server, {"a": [part(3, 3)]}).results()
+    assert server.snapshot()["state"]["update sizes"] == {"trained": [pytest.approx(3.0)]}
+
+
+def test_too_few_holders_are_told(caplog):
+    with caplog.at_level(logging.WARNING):
+        FedAvg(robust="krum").tell_few({"w": 4, "v": 5})
+        merged(FedAvg(robust="median"), Server(0, {}), {"a": [part(1, 1)], "b": [part(3, 3)]}).results()
+    assert [record.message for record in caplog.records] == [
+        "robust = 'krum' needs 5 who hold the same; it protects nobody of those who hold w (4)",
+        "robust = 'median' needs 3 who hold the same; it protects nobody of those who hold w (2)",
+    ]
+
+
+def test_one_liar_does_not_move_a_robust_merge():
+    honest = {name: [part(value, -value)] for name, value in zip("abcd", (1.0, 1.1, 0.9, 1.0), strict=True)}
+    lie = {"liar": [part(50, 50)]}
+    for rule in ("median", "trimmed", "krum", "multikrum", "geometric-median"):
+        found = merged(FedAvg(robust=rule), Server(0, {}), {**honest, **lie}).results()["w"]
+        torch.testing.assert_close(found, torch.tensor([1.0, -1.0]), rtol=0, atol=0.11)
