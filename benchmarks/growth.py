@@ -18,7 +18,7 @@ from benchmarks.script import finish, run_script, say
 from potluck.bench.measure import Timing
 from potluck.bench.results import Figure, Results
 from potluck.core.errors import PotluckError
-from potluck.report.figures import need_matplotlib
+from potluck.report.progress import need_matplotlib
 
 HERE = Path(__file__).parent
 COUNTS = (10, 100, 1_000, 10_000)

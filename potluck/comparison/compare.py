@@ -20,6 +20,7 @@ from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.recipes import read
 from potluck.report.folders import COMPARISON, read_standings
+from potluck.report.page import PAGE, write_report
 from potluck.report.significance import Significance
 from potluck.report.standings import Standings
 from potluck.report.summary_table import summary_text
@@ -53,6 +54,17 @@ class Comparison:
     def significance(self) -> Significance:
         """Which differences are real."""
         return self.standings.significance()
+
+    def report(self, path: str | os.PathLike[str] | None = None, figures: str | os.PathLike[str] | None = None) -> Path:
+        """Writes a page that needs no other file, and returns where it is.
+
+        Args:
+            path: where it goes; by default ``report.html`` in the comparison's folder.
+            figures: a folder for figures and tables as files; by default there are none.
+        """
+        page = self.folder / PAGE if path is None else Path(path)
+        write_report(self.standings, page, None if figures is None else Path(figures))
+        return page
 
     def __repr__(self) -> str:
         return f"Comparison({str(self.folder)!r}: {', '.join(entry.label for entry in self.standings.entries)})"

@@ -15,11 +15,20 @@ from rich.console import Console
 
 from potluck.core.history import readable_bytes
 from potluck.report import html
+from potluck.report.charts import pairs
 from potluck.report.comparison import Compared, overall, percent, spread
-from potluck.report.figures import alone_and_together, has_matplotlib
+from potluck.report.rendering import ReportFigure, can_draw
 from potluck.report.tables import Table
 
-PICTURE, PAGE, RESULTS = "alone-and-together.png", "index.html", "results.json"
+PICTURE, PAGE, RESULTS = "alone-and-together", "index.html", "results.json"
+
+HOW = (
+    "How votes become a gain: each one first trains alone, and says of every public image which digit it sees, if it "
+    "is sure. Where more than half of those who know a digit see it, the image gets that digit as its label. Each one "
+    "receives the labels of the digits it knows and trains on those images beside its own. Mistakes of one model are "
+    "outvoted by models of other kinds, so that the labels are better than each one's own answers, and there are many "
+    "more of them than anybody has labelled."
+)
 
 GO_ON = """
 import potluck
@@ -88,6 +97,27 @@ class DemoResults:
             f"{labels:.0f} of them.",
         ]
 
+    @property
+    def ordered(self) -> list[Outcome]:
+        """The participants, whoever gains most first."""
+        return sorted(self.outcomes, key=lambda outcome: -spread(outcome.gain)[0])
+
+    def figure(self, *, titled: bool = False) -> ReportFigure:
+        """Each participant's accuracy alone and together; a title inside is for a picture that stands by itself."""
+        rows = [
+            {
+                "who": " · ".join(filter(None, (row.name, row.brings))),
+                "alone": 100 * spread(row.alone)[0],
+                "alone deviation": 100 * spread(row.alone)[1],
+                "together": 100 * spread(row.together)[0],
+                "together deviation": 100 * spread(row.together)[1],
+            }
+            for row in (*self.ordered, self.mean)
+        ]
+        told = (self.title, self.subtitle) if titled else ("", "")
+        chart = pairs(rows, "alone", "together", "test accuracy in %, on the digits each one knows", *told)
+        return ReportFigure(PICTURE, self.title, self.subtitle, rows, chart)
+
     def table(self, *, wide: bool = False) -> Table:
         """One row for each participant and one for their mean; ``wide`` adds what each one sent and received."""
         headings = ["who", "brings", "knows", "images", "alone %", "together %", "gain"]
@@ -101,8 +131,8 @@ class DemoResults:
                 str(outcome.samples),
                 *_scores(outcome),
             ]
-            + [f"{fmean(outcome.labels_received):.0f}", *(readable_bytes(fmean(side[n])) for side in (up, down))] * wide
-            for n, outcome in enumerate(self.outcomes)
+            + [f"{fmean(outcome.labels_received):.0f}", *_sent(outcome)] * wide
+            for outcome in self.ordered
         ]
         means = [f"{fmean(fmean(o.labels_received) for o in self.outcomes):.0f}"]
         means += [readable_bytes(fmean(map(fmean, side))) for side in (up, down)]
@@ -136,22 +166,25 @@ def print_results(results: DemoResults, console: Console) -> None:
 
 def write_results(results: DemoResults, out: Path) -> list[Path]:
     """The picture, if it can be drawn, the page and the numbers, in a folder. Returns where they are."""
-    pictures = [out / PICTURE] if has_matplotlib() else []
-    for picture in pictures:
-        alone_and_together(results.outcomes, picture, results.title, results.subtitle)
+    pictures = results.figure(titled=True).write(out, ["png"]) if can_draw() else []
+    drawn = [results.figure()] if can_draw() else []
     numbers = json.dumps(results.numbers(), indent=1, allow_nan=False, ensure_ascii=False)
     (out / RESULTS).write_text(numbers + "\n", encoding="utf-8")
+    first, *others = results.sentences
     blocks = [
-        *map(html.paragraph, results.sentences),
-        *(html.image(picture, results.title) for picture in pictures),
-        html.table(results.table(wide=True)),
+        html.paragraph(first, lead=True),
+        *map(html.paragraph, others),
+        *(html.figure(figure.svg(), figure.title, figure.caption) for figure in drawn),
+        html.paragraph(HOW),
+        html.table(results.table(wide=True), "What each one reached, sent and received"),
         html.paragraph(
             "Accuracy in percent on test images of the digits each one knows; gain in points; mean ± standard "
             "deviation over the seeds. Nothing was chosen on test images."
         ),
         html.section("Settings"),
         html.table(
-            Table(["setting", "value"], [[name, str(value)] for name, value in results.settings.items()], texts=2)
+            Table(["setting", "value"], [[name, str(value)] for name, value in results.settings.items()], texts=2),
+            "Settings",
         ),
         html.paragraph(
             f"Seeds {', '.join(map(str, results.seeds))}; {results.seconds:.0f} seconds; "
@@ -177,6 +210,11 @@ def versions() -> dict[str, str]:
 
 def _scores(row: Compared) -> list[str]:
     return [percent(row.alone), percent(row.together), percent(row.gain, "+")]
+
+
+def _sent(row: Outcome) -> list[str]:
+    """What it sent and received, on average over seeds."""
+    return [readable_bytes(fmean(side)) for side in (row.bytes_up, row.bytes_down)]
 
 
 def _numbers(row: Compared) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.methods import CoFED, Local
-from potluck.report.figures import NO_MATPLOTLIB, has_matplotlib
+from potluck.report.rendering import NO_CHARTS, can_draw
 
 EXAMPLES = 3
 """How many images of each digit it knows an office has labelled."""
@@ -112,7 +112,8 @@ def participants_of(source: data.Source, seed: int) -> tuple[list[Participant], 
         rows = [unused[digit].pop() for digit in office.digits for _ in range(EXAMPLES)]
         with seeded(derive(seed, office.name)):  # a network's first weights are random, too
             model = office.model(len(office.digits))
-        participants.append(Participant(office.name, model, (source.x[rows], source.y[rows]), plan=office.plan))
+        data_of = (source.x[rows], source.y[rows])
+        participants.append(Participant(office.name, model, data_of, plan=office.plan, metrics=["accuracy"]))
     public = source.x[sorted(row for rows in unused.values() for row in rows)]
     return participants, public
 
@@ -145,8 +146,8 @@ def run_demo(out: Path, seeds: int = 5, console: Console | None = None) -> DemoR
     print_results(results, console)
     for path in write_results(results, out):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
-    if not has_matplotlib():
-        console.print(f"drew no picture. {NO_MATPLOTLIB}", highlight=False, markup=False, soft_wrap=True)
+    if not can_draw():
+        console.print(f"drew no picture. {NO_CHARTS}", highlight=False, markup=False, soft_wrap=True)
     return results
 
 

@@ -31,7 +31,7 @@ from potluck.federation.method import Method
 from potluck.federation.newcomers import adapting, check_newcomers, has_joined, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
-from potluck.federation.round import ExchangeLoop, ParticipantTally
+from potluck.federation.round import ExchangeLoop, ExchangeTally, ParticipantTally
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
@@ -199,7 +199,8 @@ class Federation:
                 run.keep(number, checkpoint=number % checkpoint_every == 0 or number == last)
 
             self._run(last - self.history.rounds, list(callbacks), keep)
-            told = {"unseen": self.unseen_metrics} if self.unseen else {}
+            told: dict[str, Any] = {"unseen": self.unseen_metrics} if self.unseen else {}
+            told["exchanges"] = self.travelled
             run.finish({**told, **self.method.results(self.server), **self.engine.report()})
         return self.history
 
@@ -281,13 +282,25 @@ class Federation:
         for person in people:
             person.join(self.seed, self._shown, self.method)
             person.round = self.history.rounds
+        travelled = self.travelled
         with nothing_noted(self.server):
             tallies = self._exchanges.play("join", people, self.keep_optimizer, timed=False)
+        self._travelled_before(travelled)
         there = [person for person in people if has_joined(person.name, tallies[person.name])]
         if self.unseen_epochs:
             list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
         scores = self.engine.evaluate({person.name: person for person in there}, self.test_of, self._answering)
         return {name: scores[name][OWN] if name in scores else self.unseen[name].task.nothing for name in tallies}
+
+    @property
+    def travelled(self) -> dict[str, dict[str, int]]:
+        """What travelled at each exchange so far: how many answers and replies, and their bytes."""
+        return {name: asdict(tally) for name, tally in self._exchanges.travelled.items()}
+
+    def _travelled_before(self, travelled: Mapping[str, Mapping[str, int]]) -> None:
+        """Goes on counting from what ``travelled`` was."""
+        for name, counts in travelled.items():
+            self._exchanges.travelled[name] = ExchangeTally(**counts)
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
@@ -297,6 +310,7 @@ class Federation:
             "participants": LazyReplies(self.participants, lambda name: self.participants[name].snapshot()),
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
+            "travelled": self.travelled,
             **({"codecs": LazyReplies(codecs, codecs.__getitem__)} if any(codecs.values()) else {}),
         }
 
@@ -307,6 +321,7 @@ class Federation:
             self.participants[name].restore(kept)
             self._store(self.participants[name])
         self.server.restore(snapshot["server"])
+        self._travelled_before(snapshot.get("travelled", {}))
         self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}
         self.engine.restore(snapshot["engine"])
         self.history = history

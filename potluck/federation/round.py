@@ -53,6 +53,23 @@ class ParticipantTally:
     absent: bool = False
 
 
+@dataclass(slots=True)
+class ExchangeTally:
+    """What travelled at one exchange, in all rounds so far.
+
+    Args:
+        answers: how many payloads participants sent.
+        bytes_up: their size.
+        replies: how many payloads the server sent.
+        bytes_down: their size.
+    """
+
+    answers: int = 0
+    bytes_up: int = 0
+    replies: int = 0
+    bytes_down: int = 0
+
+
 @dataclass(frozen=True)
 class ServerHalf:
     """One exchange at the server: its place in the method's order, what it answers, what must be sent."""
@@ -83,6 +100,8 @@ class ExchangeLoop:
         self._halves = {
             name: ServerHalf(place, *method.answered_by(name)) for place, name in enumerate(method.exchanges())
         }
+        self.travelled = {name: ExchangeTally() for name in self._halves}
+        """What travelled at each exchange so far."""
         self._turns = method.turns()
         self._parties: dict[str, Participant] = {}
         self._tallies: dict[str, ParticipantTally] = {}
@@ -280,6 +299,8 @@ class ExchangeLoop:
                 f"{type(self._method).__name__}.{name} must reply to {list(senders)}; replied to {list(replies)}"
             )
 
+        travelled = self.travelled[name]
+
         def hand_out(sender: str) -> Payload:
             reply = replies if isinstance(replies, Payload) else replies[sender]
             if not isinstance(replies, Payload | dict) and not self._parties[sender].is_local:
@@ -288,6 +309,8 @@ class ExchangeLoop:
             travelling, handed = (reply, reply) if ends is None else ends.reply(party, name, reply)
             size = self._channel.size(travelling)
             self._tallies[sender].bytes_down += size
+            travelled.replies += 1
+            travelled.bytes_down += size
             if self._clock is not None:
                 self._clock.received(sender, size)
             return handed
@@ -307,6 +330,8 @@ class ExchangeLoop:
         try:
             size = self._channel.size(payload if self._ends is None else self._ends.travelling(party, payload))
             tally.bytes_up += size
+            self.travelled[name].answers += 1
+            self.travelled[name].bytes_up += size
             late = None if self._clock is None else self._clock.sent(sender, size)
             if late is not None or presence == "late":
                 lost.append(sender)

@@ -13,7 +13,7 @@ from potluck.report.metric import metric_named
 from potluck.report.standings import Standings
 from potluck.report.trials import Entry, Holder, Trial
 
-COMPARISON, SETTINGS, MEASURED = "comparison.json", "settings.json", "measured.json"
+COMPARISON, SETTINGS, SUMMARY, MEASURED = "comparison.json", "settings.json", "summary.json", "measured.json"
 """The files of a comparison, of a run, and what was measured when a run of a comparison was over."""
 
 
@@ -45,7 +45,7 @@ def read_standings(paths: Sequence[Path], metric: str | None = None, target: flo
 def read_trial(folder: Path, entry: Entry) -> Trial:
     """The run in a folder."""
     settings = read_json(folder / SETTINGS)
-    measured = read_json(folder / MEASURED) if (folder / MEASURED).is_file() else {}
+    measured, summary = (read_json(path) if (path := folder / name).is_file() else {} for name in (MEASURED, SUMMARY))
     history = History.load(folder)
     if not history.rounds:
         raise DataError(f"{folder} holds a run of which no round was played; there is nothing to report.")
@@ -68,6 +68,7 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
         measured.get("validation", {}),
         measured.get("cross", {}),
         settings,
+        summary.get("exchanges", {}),
     )
 
 

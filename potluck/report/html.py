@@ -1,31 +1,60 @@
-"""A small self-contained page: no scripts, no other files, nothing from the network."""
+"""A self-contained page: no scripts, no other files, nothing from the network.
+
+It reads well on a phone, in the dark, on paper, with a keyboard alone, and aloud.
+"""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape as without_tags
-from pathlib import Path
 
 from potluck.core.harmless import harmless
+from potluck.report.colours import DARK, LIGHT
 from potluck.report.tables import Cells, Table
 
-STYLE = """
-body { margin: 0 auto; max-width: 58rem; padding: 2.5rem 1.25rem 4rem; background: #fbfaf7; color: #22303a;
-       font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
-p { margin: .5rem 0; max-width: 46rem; }
-img { display: block; width: 100%; margin: 1.5rem 0; border-radius: .75rem; box-shadow: 0 1px 4px #22303a22; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e4dfd5; }
-th { color: #6c7780; font-weight: 600; }
-.text { text-align: left; white-space: normal; }
-td.even { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; white-space: nowrap; }
-.strong { color: #b8452a; font-weight: 700; }
-tfoot td { font-weight: 700; border-bottom: 0; border-top: 2px solid #22303a; }
-pre { background: #f1ede4; border-radius: .5rem; padding: .9rem 1.1rem; overflow-x: auto; font-size: .8rem; }
+
+def _variables(colours: Mapping[str, str]) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+
+
+def _recoloured() -> str:
+    """What figures are drawn in, by the colours of the page: dark ones where the page is dark."""
+    return " ".join(
+        f'svg [{kind}="{LIGHT[name]}" i] {{ {kind}: var(--{name}); }}' for name in LIGHT for kind in ("fill", "stroke")
+    )
+
+
+STYLE = f"""
+:root {{ color-scheme: light dark; {_variables(LIGHT)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} {_recoloured()} }}
+@media print {{ :root {{ {_variables(LIGHT)} }} {_recoloured()} details, .wide {{ overflow: visible; }} }}
+* {{ box-sizing: border-box; }}
+body {{ margin: 0; background: var(--paper); color: var(--ink);
+       font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
+main {{ max-width: 62rem; margin: 0 auto; padding: 2rem 1rem 4rem; }}
+h1 {{ font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }}
+h2 {{ font-size: 1.15rem; margin: 2.5rem 0 .5rem; }}
+p {{ margin: .5rem 0; max-width: 46rem; }}
+.lead {{ font-size: 1.1rem; font-weight: 600; }}
+.figures {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem 2rem; }}
+figure {{ margin: 1rem 0; break-inside: avoid; min-width: 0; }}
+figure svg {{ display: block; width: 100%; height: auto; max-width: 34rem; }}
+figcaption {{ color: var(--soft); font-size: .9rem; margin-top: .25rem; }}
+figcaption b {{ color: var(--ink); }}
+.wide {{ overflow-x: auto; }}
+.wide:focus-visible, summary:focus-visible {{ outline: 3px solid var(--series-0); outline-offset: 2px; }}
+table {{ border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .4rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }}
+th {{ color: var(--soft); font-weight: 600; }}
+tbody th {{ color: var(--ink); }}
+.text {{ text-align: left; white-space: normal; }}
+td.even {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; white-space: nowrap; }}
+.strong {{ color: var(--good); font-weight: 700; }}
+tfoot td, tfoot th {{ font-weight: 700; border-bottom: 0; border-top: 2px solid var(--ink); }}
+pre {{ background: var(--shade); border-radius: .5rem; padding: .9rem 1.1rem; overflow-x: auto; font-size: .8rem;
+      white-space: pre-wrap; overflow-wrap: anywhere; }}
+details {{ margin: .25rem 0; font-size: .9rem; }}
+summary {{ cursor: pointer; color: var(--soft); padding: .35rem 0; }}
 """.strip()
 
 
@@ -48,43 +77,67 @@ def page(title: str, blocks: Iterable[str]) -> str:
 </style>
 </head>
 <body>
+<main>
 <h1>{escape(title)}</h1>
 {body}
+</main>
 </body>
 </html>
 """
 
 
 def section(title: str) -> str:
+    """A heading."""
     return f"<h2>{escape(title)}</h2>"
 
 
-def paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
+def paragraph(text: str, *, lead: bool = False) -> str:
+    """A paragraph; the ``lead`` is the page's answer."""
+    return f'<p class="lead">{escape(text)}</p>' if lead else f"<p>{escape(text)}</p>"
 
 
 def code(text: str) -> str:
+    """Text as it is, in a font of fixed width."""
     return f"<pre><code>{escape(text.strip())}</code></pre>"
 
 
-def image(png: Path, alt: str) -> str:
-    """A PNG file, put inside the page."""
-    data = base64.b64encode(png.read_bytes()).decode()
-    return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
+def details(summary: str, block: str) -> str:
+    """A block that is folded away under a line."""
+    return f"<details><summary>{escape(summary)}</summary>{block}</details>"
 
 
-def table(content: Table) -> str:
-    def cell(tag: str, number: int, text: str) -> str:
+def figures(blocks: Iterable[str]) -> str:
+    """Figures side by side, where there is room."""
+    return '<div class="figures">' + "\n".join(blocks) + "</div>"
+
+
+def figure(svg: str, title: str, caption: str, numbers: Table | None = None) -> str:
+    """A picture with what it shows; its numbers, folded away, say the same to who cannot see it."""
+    folded = "" if numbers is None else details("The numbers", table(numbers, title))
+    return (
+        f'<figure><div role="img" aria-label="{escape(f"{title}. {caption}")}">{svg}</div>'
+        f"<figcaption><b>{escape(title)}.</b> {escape(caption)}</figcaption>{folded}</figure>"
+    )
+
+
+def table(content: Table, title: str) -> str:
+    """A table. It can be scrolled, by keyboard too, where it is wider than the page."""
+
+    def cell(number: int, text: str, tag: str) -> str:
         looks = {"text": number < content.texts, "even": number == content.even, "strong": number == content.strong}
         names = " ".join(name for name, applies in looks.items() if applies)
-        return f'<{tag} class="{names}">{escape(text)}</{tag}>' if names else f"<{tag}>{escape(text)}</{tag}>"
+        scope = {"thead": ' scope="col"', "th": ' scope="row"'}.get(tag, "")
+        tag = "th" if tag == "thead" else tag
+        return f"<{tag}{scope}" + (f' class="{names}"' if names else "") + f">{escape(text)}</{tag}>"
 
-    def row(tag: str, cells: Cells) -> str:
-        return f"<tr>{''.join(cell(tag, number, text) for number, text in enumerate(cells))}</tr>"
+    def row(cells: Cells) -> str:
+        return f"<tr>{''.join(cell(n, text, 'th' if n == 0 else 'td') for n, text in enumerate(cells))}</tr>"
 
-    rows = "\n".join(row("td", cells) for cells in content.rows)
-    foot = "" if content.total is None else f"\n<tfoot>{row('td', content.total)}</tfoot>"
+    # An empty heading is read out as nothing; a cell that is none is not.
+    head = "".join(cell(n, text, "thead" if text else "td") for n, text in enumerate(content.headings))
+    rows = "\n".join(map(row, content.rows))
+    foot = "" if content.total is None else f"\n<tfoot>{row(content.total)}</tfoot>"
     return (
-        f'<div class="wide"><table>\n<thead>{row("th", content.headings)}</thead>\n'
-        f"<tbody>\n{rows}\n</tbody>{foot}\n</table></div>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>{foot}\n</table></div>"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from potluck.core.errors import DataError, SettingsError, nearest
-from potluck.report.figures import DPI, INK, LINE, PAPER, SOFT, TOGETHER, need_matplotlib
+from potluck.core.errors import DataError, PotluckError, SettingsError, how_to_install, nearest
+from potluck.report.colours import LIGHT, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,10 +15,18 @@ if TYPE_CHECKING:
     from potluck.core.history import History
 
 KINDS = (".pdf", ".png", ".svg")
+PAPER, INK, SOFT, LINE, COLOUR = LIGHT["paper"], LIGHT["ink"], LIGHT["soft"], LIGHT["line"], SERIES[0]
+DPI = 200
 
 
 BY = {"round": "round", "bytes": "bytes sent and received by all", "simulated": "simulated seconds"}
 """What a metric may be drawn by."""
+
+
+def need_matplotlib() -> None:
+    """Raises PotluckError where matplotlib is missing, before any work is done in vain."""
+    if find_spec("matplotlib") is None:
+        raise PotluckError(f"Pictures need matplotlib, which is not installed: {how_to_install('plots')}")
 
 
 def draw_progress(history: History, metric: str, path: Path | None, by: str = "round") -> Figure:
@@ -38,8 +47,8 @@ def draw_progress(history: History, metric: str, path: Path | None, by: str = "r
 
     figure = Figure(figsize=(7, 4), dpi=DPI, facecolor=PAPER, layout="constrained")
     axes = figure.add_subplot(facecolor=PAPER)
-    axes.fill_between(rounds, lowest, highest, color=TOGETHER, alpha=0.18, lw=0, label="lowest to highest")
-    axes.plot(rounds, means, color=TOGETHER, lw=2, marker="o" if len(rounds) < 2 else None, label="mean")
+    axes.fill_between(rounds, lowest, highest, color=COLOUR, alpha=0.18, lw=0, label="lowest to highest")
+    axes.plot(rounds, means, color=COLOUR, lw=2, marker="o" if len(rounds) < 2 else None, label="mean")
     axes.set_xlabel(BY[by], color=SOFT)
     axes.set_ylabel(metric.replace("_", " "), color=SOFT)
     axes.set_title(f"{len(found[-1][1])} participants", loc="left", color=INK, fontsize=11)

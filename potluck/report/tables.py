@@ -48,3 +48,38 @@ class Table:
         for row in self.rows:
             shown.add_row(*(Text(harmless(cell)) for cell in row))
         return shown
+
+    def to_markdown(self) -> str:
+        """The table in Markdown."""
+        rows = [self.headings, ["---" if n < self.texts else "---:" for n in range(len(self.headings))], *self._all()]
+        return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in rows)
+
+    def to_latex(self) -> str:
+        """The table in LaTeX, with the lines of booktabs."""
+
+        def line(row: Cells) -> str:
+            return " & ".join(_escaped(cell) for cell in row) + r" \\"
+
+        columns = "l" * self.texts + "r" * (len(self.headings) - self.texts)
+        body = [line(row) for row in self.rows]
+        foot = [] if self.total is None else [r"\midrule", line(self.total)]
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", line(self.headings), r"\midrule", *body, *foot]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+    def _all(self) -> list[Cells]:
+        return [*self.rows, *([] if self.total is None else [self.total])]
+
+
+_IN_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "×": r"$\times$",
+}
+
+
+def _escaped(text: str) -> str:
+    return "".join(_IN_LATEX.get(letter, letter) for letter in text)

@@ -81,6 +81,7 @@ class Trial:
         validation: each participant's metrics on its validation data; by default none.
         cross: model's owner → data's owner → metrics; by default none.
         about: settings and versions, as a run folder keeps them; by default none.
+        exchanges: what travelled at each exchange: answers, bytes_up, replies, bytes_down; by default unknown.
     """
 
     entry: Entry
@@ -90,6 +91,7 @@ class Trial:
     validation: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     cross: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict, init=False, repr=False)
 
     def course(self, metric: str) -> Course:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from potluck.demo.page import DemoResults, Outcome, write_results
-from potluck.report import figures
+from potluck.report import rendering
 
 ANN = Outcome(
     *("ann", "tree", "01"),
@@ -56,7 +56,7 @@ def test_a_row_for_each_and_one_for_the_mean(wide):
 
 
 def test_the_numbers_are_all_in_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(rendering, "find_spec", lambda name: None)
     assert [path.name for path in write_results(RESULTS, tmp_path)] == ["index.html", "results.json"]
     told = json.loads((tmp_path / "results.json").read_text())
     assert told["seeds"] == [0, 1]

@@ -242,3 +242,22 @@ def test_a_misfit_who_comes_late_stays_out_and_the_others_go_on(away, caplog):
     ]
     assert [row["took_part"] for row in rows] == [True, True, False] * 3
     assert "Refused to let p2 join: p2 is not taken." in caplog.text
+
+
+def test_what_travels_at_each_exchange_adds_up_to_the_history(tmp_path):
+    """Also when the run was cut off in the middle, and goes on in another federation."""
+
+    def federation():
+        return Federation(nets(), Telling(log=[]), seed=1)
+
+    whole = federation()
+    whole.run(rounds=3)
+    counted = whole.travelled
+    for side in (0, 1):
+        name = ("bytes_up", "bytes_down")[side]
+        assert sum(tally[name] for tally in counted.values()) == whole.history.bytes()[side] > 0
+    assert (counted["hello"]["answers"], counted["tell"]["answers"], counted["tell"]["replies"]) == (3, 9, 6)
+    federation().run(rounds=1, run_dir=tmp_path)
+    resumed = federation()
+    resumed.run(rounds=3, run_dir=tmp_path, resume=True)
+    assert resumed.travelled == counted

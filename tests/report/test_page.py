@@ -1,0 +1,105 @@
+"""The page of a comparison says what its table says, whole and in one file."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+
+import pytest
+
+from potluck.report import page, rendering
+from potluck.report.page import write_report
+from potluck.report.summary_table import answer, summary_table
+from tests.report.histories import four_methods, standings, trial
+
+CHROMIUM = shutil.which("chromium")
+
+
+def text_of(path):
+    return html.unescape(path.read_text(encoding="utf-8"))
+
+
+def test_the_answer_stands_first_and_the_table_holds_every_number(tmp_path):
+    found = four_methods()
+    (path,) = write_report(found, tmp_path / "new" / "report.html")
+    text = text_of(path)
+    told = answer(found, found.significance())
+    assert text.index(told) < text.index("<table>")
+    for row in summary_table(found).rows:
+        assert all(cell in text for cell in row)
+    assert found.significance().sentence in text
+    assert "Which methods differ" in text
+
+
+def test_what_failed_what_was_tried_and_how_it_was_made_is_told(tmp_path):
+    about = {"command": "potluck compare X", "commit": "abc+", "versions": {"torch": "2.0"}, "text": "rounds = 1\n"}
+    runs = [
+        trial("FD", 0, {"a": value}, settings=[("method.epochs", epochs)], validation={"a": value})
+        for epochs, value in ((1, 0.5), (2, 0.6))
+    ]
+    (path,) = write_report(standings(*runs, failed={"MHAT, seed 0": "it broke"}, about=about), tmp_path / "r.html")
+    text = text_of(path)
+    told = ("MHAT, seed 0: it broke", "What was tried", "chosen", "potluck compare X", "abc+", "torch", "rounds = 1")
+    assert [words for words in told if words not in text] == []
+
+
+def test_figures_and_tables_are_files_too(tmp_path):
+    found = four_methods()
+    _, *files = write_report(found, tmp_path / "report.html", tmp_path / "figures")
+    names = {path.name for path in files}
+    assert {"cost.svg", "cost.png", "cost.pdf", "cost.csv", "ranks.pdf", "summary.tex", "differences.md"} <= names
+    assert all(path.stat().st_size for path in files)
+    tex = (tmp_path / "figures" / "summary.tex").read_text()
+    assert tex.startswith("\\begin{tabular}{lrr")
+    assert "\\toprule" in tex
+    assert "accuracy \\%" in tex
+
+
+def test_without_altair_the_tables_are_told_and_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(rendering, "find_spec", lambda name: None)
+    (path,) = write_report(four_methods(), tmp_path / "report.html")
+    text = text_of(path)
+    assert page.NO_CHARTS in text
+    assert "<svg" not in text
+    with pytest.raises(Exception, match="altair"):
+        write_report(four_methods(), tmp_path / "other.html", tmp_path / "figures")
+    assert not (tmp_path / "other.html").exists()
+
+
+def test_the_page_needs_nothing_from_outside_and_names_nothing_twice(tmp_path):
+    (path,) = write_report(four_methods(), tmp_path / "report.html")
+    text = path.read_text()
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian's package chromium)")
+def test_in_a_browser_it_is_quiet_fits_and_can_be_used_by_everybody(tmp_path):
+    """On a phone and a desk, in light and dark: no message, no request, no sideways scrolling, nothing for axe."""
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import sync_playwright
+
+    (path,) = write_report(four_methods(), tmp_path / "report.html")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking", "--disable-sync"]
+        )
+        for width in (375, 1280):
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+                opened, told = context.new_page(), []
+                opened.on("console", lambda message, told=told: told.append(message.text))
+                opened.on("request", lambda request, told=told: told.append(request.url))
+                opened.goto(path.as_uri())
+                assert told == [path.as_uri()]
+                assert opened.evaluate("document.documentElement.scrollWidth") <= width
+                for folded in opened.query_selector_all("summary"):
+                    folded.press("Enter")
+                assert opened.evaluate("[...document.querySelectorAll('details')].every(part => part.open)")
+                found = Axe().run(opened).response["violations"]
+                assert [(rule["id"], rule["impact"]) for rule in found] == []
+                context.close()
+        browser.close()
