@@ -56,6 +56,10 @@ IN_BFLOAT16 = {
 }
 """Convolutions, and what multiplies matrices; not recurrent layers, whose memory would be rounded at every step."""
 
+WITH_BIAS = {F.linear: 0, torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+WITH_BIAS |= {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
+"""Which of them take a bias as their third argument, and how many axes come after its own."""
+
 
 def check_precision(name: str) -> None:
     """Raises SettingsError unless there is such a precision."""
@@ -89,8 +93,22 @@ class BFloat16(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func not in IN_BFLOAT16:
             return func(*args, **(kwargs or {}))
-        args, kwargs = tree_map(_shortened, (args, kwargs or {}))
-        return tree_map(_lengthened, func(*args, **kwargs))
+        bias, args, kwargs = _without_bias(func, args, kwargs or {})
+        args, kwargs = tree_map(_shortened, (args, kwargs))
+        output = tree_map(_lengthened, func(*args, **kwargs))
+        return output if bias is None else output + bias.reshape(-1, *[1] * WITH_BIAS[func])
+
+
+def _without_bias(func: Any, args: Any, kwargs: Any) -> tuple[Tensor | None, Any, Any]:
+    """A bias apart from the other arguments, to be added in float32.
+
+    A layer alone adds it before the sum is rounded, a stack after: they would not agree.
+    """
+    found = args[2] if len(args) > 2 else kwargs.get("bias")
+    if func not in WITH_BIAS or found is None or found.dtype != torch.float32:
+        return None, args, kwargs
+    others = args if len(args) < 3 else (*args[:2], None, *args[3:])
+    return found, others, {name: value for name, value in kwargs.items() if name != "bias"}
 
 
 def _lengthened(leaf: Any) -> Any:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from potluck.core.errors import SettingsError
 from potluck.core.job import Job
@@ -98,6 +99,48 @@ def test_a_transformer_trains_in_bfloat16_alike_on_both_engines():
     torch.testing.assert_close(serial, batched, rtol=0.05, atol=0.01)
     assert not torch.equal(serial[0]["blocks.0.attention.query.weight"], exact[0]["blocks.0.attention.query.weight"])
     assert {entry.dtype for entry in serial[0].values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Linear(6, 5), (4, 6)),
+        (nn.Conv1d(2, 3, 3), (4, 2, 8)),
+        (nn.Conv2d(2, 3, 3), (4, 2, 8, 8)),
+        (nn.ConvTranspose2d(2, 3, 3), (4, 2, 8, 8)),
+        (nn.Conv2d(2, 3, 3), (2, 8, 8)),
+    ],
+    ids=["linear", "conv1d", "conv2d", "transposed", "one sample"],
+)
+def test_a_bias_is_added_in_float32(layer, shape):
+    """Stacked, a product would be rounded before its bias is added; alone, after. So neither is."""
+    x = torch.randn(shape)
+    with computing_in("bfloat16"):
+        found = layer(x)
+        bias, layer.bias = layer.bias, None
+        expected = layer(x) + bias.reshape(-1, *[1] * (layer.weight.ndim - 2))
+    assert torch.equal(found, expected)
+
+
+def test_a_step_in_bfloat16_is_the_same_stacked():
+    """As near as in float32, and much nearer than either is to a step in float32."""
+
+    def stepped(engine):
+        made, plan = [], Plan(optimizer="sgd", lr=1.0, batch_size=16)
+        for i in range(4):
+            torch.manual_seed(i)
+            network = nn.Sequential(nn.Linear(6, 9), nn.LayerNorm(9), nn.ReLU(), nn.Linear(9, 3))
+            data = Samples({"x": torch.randn(16, 6), "y": torch.arange(16) % 3})
+            made.append(Job(f"p{i}", Fit(), Network(network), data, plan, seed=i, round=1))
+        engine.answer(made)
+        return [job.learner.weights() for job in made]
+
+    serial, batched, exact = stepped(Serial(CPU, "bfloat16")), stepped(Batched(CPU, "bfloat16")), stepped(Serial(CPU))
+    torch.testing.assert_close(serial, batched, rtol=0, atol=1e-6)
+    assert (
+        max((one[name] - other[name]).abs().max() for one, other in zip(serial, exact, strict=True) for name in one)
+        > 1e-4
+    )
 
 
 def test_float64_networks_stay_as_they_are():
