@@ -54,8 +54,11 @@ def built(spec: ModelSpec, name: str, owner: str, seed: int, input_shape: Any, c
         classes: how many numbers it puts out, unless it says otherwise.
     """
     shape = input_shape if spec.input_shape is None else spec.input_shape
-    with seeded(seed):
-        module = build(spec.builder, shape, classes if spec.classes is None else spec.classes)
+    try:
+        with seeded(seed):
+            module = build(spec.builder, shape, classes if spec.classes is None else spec.classes)
+    except ModelError as error:
+        raise ModelError(f"{owner}: the model {name!r}, which the method declares, cannot be built: {error}") from error
     if not isinstance(module, nn.Module):
         raise ModelError(f"{owner}: the builder of model {name!r} made a {type(module).__name__}; expected a network.")
     return Network(module)

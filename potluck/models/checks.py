@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from potluck.core.errors import ModelError, SettingsError
 
@@ -24,13 +24,19 @@ def sizes(setting: str, given: Sequence[int]) -> tuple[int, ...]:
     return tuple(given)
 
 
-def image_shape(model: str, given: Sequence[int], smallest: int = 1) -> tuple[int, int, int]:
+def one_shape(model: str, given: Sequence[int] | Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of an input that is one array."""
+    if isinstance(given, Mapping):
+        raise ModelError(f"{model} reads one array; the inputs are several: {', '.join(given)}.")
+    return tuple(given)
+
+
+def image_shape(model: str, given: Sequence[int] | Mapping[str, Any], smallest: int = 1) -> tuple[int, int, int]:
     """The shape of an input that is an image: channels, height, width."""
+    given = one_shape(model, given)
     if len(given) != 3 or min(given) < 1:
-        raise ModelError(f"{model} reads images of shape (channels, height, width); the inputs have {tuple(given)}.")
+        raise ModelError(f"{model} reads images of shape (channels, height, width); the inputs have {given}.")
     channels, height, width = given
     if min(height, width) < smallest:
-        raise ModelError(
-            f"{model} reads images of {smallest}×{smallest} pixels and up; the inputs have {tuple(given)}."
-        )
+        raise ModelError(f"{model} reads images of {smallest}×{smallest} pixels and up; the inputs have {given}.")
     return channels, height, width

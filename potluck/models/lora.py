@@ -192,7 +192,7 @@ def with_lora(
     """
     from potluck.models import build  # which lists this builder
 
-    made = build(base, tuple(input_shape), classes, **(settings or {}))
+    made = build(base, input_shape, classes, **(settings or {}))
     if not isinstance(made, nn.Module):
         raise ModelError(f"{base!r} makes a {type(made).__name__}; adapters go beside the layers of a torch module.")
     return lora(made, rank, targets, alpha)

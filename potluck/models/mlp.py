@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from potluck.core.randomness import generator
-from potluck.models.checks import one_of, sizes
+from potluck.models.checks import one_of, one_shape, sizes
 from potluck.models.width import as_rate, scaled
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -35,7 +35,7 @@ def mlp(
         rate: the share of the hidden units that it has, rounded up, or HeteroFL's level "a" to "e"; by default 1.
     """
     activate, share = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)], as_rate(rate)
-    widths = (math.prod(input_shape), *(scaled(units, share) for units in sizes("hidden", hidden)))
+    widths = (math.prod(one_shape("mlp", input_shape)), *(scaled(units, share) for units in sizes("hidden", hidden)))
     inner = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activate())]
     return nn.Sequential(nn.Flatten(), *inner, nn.Linear(widths[-1], classes))
 

@@ -6,11 +6,16 @@ products of matrices, so that engines can stack them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from potluck.core.errors import ModelError, SettingsError
 from potluck.models.checks import sizes
+
+InputShape = tuple[int, ...] | Mapping[str, tuple[int, ...]]
+"""The shape of one input, or of several by name."""
 
 
 class Attention(nn.Module):
@@ -150,7 +155,7 @@ class CharLSTM(nn.Module):
 
 
 def transformer(
-    input_shape: tuple[int, ...],
+    input_shape: InputShape,
     classes: int,
     vocabulary: int | None = None,
     width: int = 64,
@@ -161,7 +166,7 @@ def transformer(
     """A small transformer for token ids; ``ids`` and, if there is one, a ``mask`` that is 0 where a text is filled up.
 
     Args:
-        input_shape: how many tokens a text has.
+        input_shape: how many tokens a text has; or a dict of shapes with that of the ``ids``.
         classes: how many logits it puts out.
         vocabulary: how many tokens there are; by default 256, for bytes, or with ``per_position`` as many as
             ``classes``.
@@ -179,7 +184,7 @@ def transformer(
 
 
 def char_lstm(
-    input_shape: tuple[int, ...],
+    input_shape: InputShape,
     classes: int,
     vocabulary: int | None = None,
     embedding: int = 8,
@@ -210,7 +215,8 @@ def _vocabulary(given: int | None, classes: int, per_position: bool) -> int:
     return sizes("vocabulary", [given])[0]
 
 
-def _length(model: str, input_shape: tuple[int, ...]) -> int:
-    if len(input_shape) != 1:
+def _length(model: str, input_shape: InputShape) -> int:
+    shape = input_shape.get("ids", ()) if isinstance(input_shape, Mapping) else input_shape
+    if len(shape) != 1:
         raise ModelError(f"{model} reads token ids, a row for each text; the inputs have the shape {input_shape}.")
-    return int(input_shape[0])
+    return int(shape[0])

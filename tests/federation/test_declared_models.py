@@ -32,6 +32,16 @@ class Declares(potluck.Method):
         yield potluck.Fit()
 
 
+def test_a_model_that_the_inputs_do_not_fit_is_told_with_its_name():
+    texts = {"ids": torch.zeros(6, 5, dtype=torch.int64), "mask": torch.ones(6, 5)}
+    reader = potluck.models.transformer((5,), 2, vocabulary=9, width=8, heads=2, layers=1)
+    person = potluck.Participant("p0", reader, (texts, [0, 1] * 3))
+    with pytest.raises(
+        ModelError, match="p0: the model 'common', which the method declares, cannot be built: mlp reads"
+    ):
+        potluck.Federation([person], potluck.methods.FML())
+
+
 def test_models_by_name_are_found_when_they_are_asked_for():
     asked = []
     models = NamedModels("p0", ("own", "shared"), lambda name: asked.append(name) or name.upper())

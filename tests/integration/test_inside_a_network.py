@@ -109,6 +109,18 @@ def test_a_transformer_shares_its_body_and_keeps_its_head():
     assert not torch.equal(one.weights()["norm.bias"], other.weights()["norm.bias"])
 
 
+@pytest.mark.parametrize("method", ["FedPer", "FedRep", "LGFedAvg"])
+def test_methods_share_a_part_of_a_transformer(method):
+    """All but what they keep is alike afterwards."""
+    serial = played_on_both(
+        getattr(potluck.methods, method)(), [partial(text_model, seed) for seed in range(3)], readers
+    )
+    one, other, _ = serial.participants.values()
+    alike = {name for name, entry in one.weights().items() if torch.equal(entry, other.weights()[name])}
+    head = {"head.weight", "head.bias"}
+    assert alike == (head if method == "LGFedAvg" else set(one.weights()) - head)
+
+
 def test_gradients_flow_through_what_goes_into_a_layer():
     serial = played_on_both(ThroughTheHead(), [partial(mlp, seed) for seed in range(2)], plan=PLAN.replace(epochs=1))
     plain = played(potluck.methods.Local(), [mlp(0), mlp(1)], "serial", plan=PLAN.replace(epochs=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from potluck.core.errors import ModelError, SettingsError
-from potluck.models.checks import image_shape, one_of, sizes
+from potluck.models.checks import image_shape, one_of, one_shape, sizes
 
 
 def test_one_of_a_few():
@@ -25,6 +25,13 @@ def test_sizes_of_layers():
 def test_sizes_are_whole_numbers_above_zero(given):
     with pytest.raises(SettingsError, match=r"^hidden = .*; expected whole numbers above 0\.$"):
         sizes("hidden", given)
+
+
+def test_one_array_is_no_dict_of_several():
+    assert one_shape("mlp", [3, 4]) == (3, 4)
+    for check in (one_shape, image_shape):
+        with pytest.raises(ModelError, match=r"^mlp reads one array; the inputs are several: ids, mask, kind\.$"):
+            check("mlp", {"ids": (5,), "mask": (5,), "kind": (5,)})
 
 
 def test_images_have_channels_height_and_width():

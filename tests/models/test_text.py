@@ -58,6 +58,7 @@ def test_what_fills_up_a_text_does_not_count():
     other = torch.where(mask == 1, ids, 7)
     torch.testing.assert_close(model(ids=ids, mask=mask), model(ids=other, mask=mask))
     assert not torch.allclose(model(ids), model(other))
+    assert build("transformer", {"ids": (6,), "mask": (6,)}, 3).positions.num_embeddings == 6
 
 
 def test_sizes_of_the_lstm_are_those_of_fedavgs_paper():
@@ -68,6 +69,8 @@ def test_sizes_of_the_lstm_are_those_of_fedavgs_paper():
 def test_mistakes_are_told():
     with pytest.raises(ModelError, match=r"transformer reads token ids, a row for each text"):
         build("transformer", (1, 8, 8), 3)
+    with pytest.raises(ModelError, match=r"the inputs have the shape \{'words': \(8,\)\}"):
+        build("transformer", {"words": (8,)}, 3)
     with pytest.raises(SettingsError, match="width = 10 cannot be shared by heads = 4"):
         build("transformer", (8,), 3, width=10)
 
