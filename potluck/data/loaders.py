@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.errors import DataError, SettingsError
+from potluck.core.errors import DataError, SettingsError, nearest
 from potluck.core.registry import Registry, call
 from potluck.data.sampling import as_labels
 from potluck.data.source import Source, held_out
@@ -70,16 +70,22 @@ def table(
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
     missing: Sequence[str] = (),
+    group: str | None = None,
     test_share: float = 0.25,
     seed: int = 0,
 ) -> Source:
     """A table in a .csv or .parquet file, of which a share is split off for tests; ``target`` is its column of labels.
 
     ``drop`` are columns that are left out, ``categories`` those that are categories, ``missing`` texts that stand for a
-    missing value.
+    missing value. ``group`` is the column that says whose a row is, such as its hospital, for the partition "by-group";
+    it is no input.
     """
     frame, _ = read_table(path, target, None, drop, categories, missing)
-    return held_out(Path(path).stem, frame.drop(columns=target), as_labels(frame[target], target), test_share, seed)
+    if group is not None and group not in frame.columns:
+        raise DataError(f"{path} has no column {group!r}.{nearest(group, map(str, frame.columns))}")
+    groups = None if group is None else as_labels(frame.pop(group), group)
+    y = as_labels(frame.pop(target), target)
+    return held_out(Path(path).stem, frame, y, test_share, seed, groups=groups)
 
 
 SOURCES = Registry(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from potluck.core.errors import DataError, SettingsError
-from potluck.data import SOURCES, Source, arrays, digits, generated, load, npz
+from potluck.data import SOURCES, Source, arrays, by_group, digits, generated, load, npz
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 5, 6), dtype=np.uint8)
 LABELS = np.arange(12, dtype=np.uint8) % 3
@@ -183,6 +183,18 @@ def test_load_answers_unknown_names_and_settings_with_known_ones(tmp_path):
         load(str(save(tmp_path)), seed=3)
     with pytest.raises(SettingsError, match="missing a required argument: 'path'"):
         load("npz")
+
+
+def test_a_column_of_a_table_may_say_whose_a_row_is(tmp_path):
+    frame = pd.DataFrame({"age": range(40), "site": ["a", "b", "b", "c"] * 10, "ill": ["no", "yes"] * 20})
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    source = load(str(tmp_path / "clinic.csv"), target="ill", group="site")
+    assert list(source.x.columns) == ["age"]
+    partition = by_group(source.groups, source.y)
+    assert [len(set(source.groups[rows])) for rows in partition.indices] == [1, 1, 1]
+    assert (source.groups == frame["site"].to_numpy()[source.x["age"].to_numpy()]).all()
+    with pytest.raises(DataError, match=r"clinic\.csv has no column 'sit'\. Did you mean 'site'"):
+        load(str(tmp_path / "clinic.csv"), target="ill", group="sit")
 
 
 def test_a_table_is_a_source(tmp_path):
