@@ -6,14 +6,16 @@ Not to be mixed up with ``FD`` here, which exchanges answers on public data; HtF
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from functools import partial
+from typing import ClassVar, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from potluck.core.inputs import Batch
+from potluck.core.model_spec import OWN, Declared, ModelSpec
 from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
@@ -28,6 +30,9 @@ from potluck.methods.label_sharing import LabelSharing
 from potluck.methods.own_loss import own_loss
 from potluck.methods.prototypes import class_means_payload, class_means_schema, mean_over_holders
 
+TALLY = "tally"
+"""The name of what adds up answers, among a participant's models."""
+
 
 def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """CE(z, y) + γ·CE(z, softmax(G_y)); where nobody told G_y, ``soft`` is zero and adds nothing."""
@@ -37,21 +42,60 @@ def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     return own_loss(logits, batch, context) + gamma * weighted_mean(soft, batch.get("weight"))
 
 
+class ClassTally(nn.Module):
+    """Adds up what a network says of each class while it is trained; it learns nothing itself.
+
+    Args:
+        classes: how many classes.
+    """
+
+    sums: Tensor
+    counts: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(classes, classes))
+        self.register_buffer("counts", torch.zeros(classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Adds logits, each in a row with which class it is of: 1 for that and 0 for all others."""
+        logits, classes = x.chunk(2, dim=1)
+        if self.training:
+            self.sums += classes.T @ logits
+            self.counts += classes.sum(dim=0)
+        return logits
+
+
+def tallied_loss(models: Mapping[str, ModelView], batch: Batch, context: Context) -> Tensor:
+    """That loss, of logits that are added up."""
+    logits = models[OWN](batch["x"])
+    classes = batch["y"][:, None] == torch.arange(logits.shape[1], device=logits.device)
+    models[TALLY](torch.cat([logits.detach(), classes.to(logits.dtype)], dim=1))
+    return distilled_loss(cast(ModelView, lambda x: logits), batch, context)
+
+
+def met_means(tally: Mapping[str, Tensor]) -> Payload:
+    """The means of what was added up, as they travel."""
+    means, counts = tally["sums"] / tally["counts"].clamp(min=1)[:, None], tally["counts"].clamp(max=1)
+    return Payload({"means": means.float(), "counts": counts.long()})
+
+
 class FedDistill(NoPlainMean, LabelSharing):
     """Algorithm 1: train on labels and on the others' mean answers to them; send one's mean logits of each class.
 
-    The paper averages the logits met while training; here those of the trained model are averaged, in evaluation mode,
-    so that neither the number of epochs nor Dropout shows in what is sent. HtFLlib passes raw logits as target, and
-    one's own where G is missing: that is not copied.
+    The mean is of the logits that are met while training. HtFLlib passes raw logits as target, and one's own where G
+    is missing: that is not copied.
 
     An estimator takes the logarithms of its probabilities for logits, and learns the label and γ times the soft label
-    as weighted copies of a sample: that is ours, since the paper has networks alone. One that knows no sample weights
-    learns its labels alone, and takes part by what it sends.
+    as weighted copies of a sample; what it sends is of the trained estimator. That is ours, since the paper has
+    networks alone. One that knows no sample weights learns its labels alone, and takes part by what it sends.
 
     Args:
         gamma: γ, the weight of the soft labels; by default 1.
         own: whether the mean for a participant has its own answers in it: "exclude" (the default, the paper's
             equations) or "include" (HtFLlib).
+        means: of which logits means are sent: those met while "training" (the default, the paper's), or those of the
+            "trained" model in evaluation mode, in which neither the number of epochs nor Dropout shows.
     """
 
     needs = Needs(one_label_space=True)
@@ -63,17 +107,29 @@ class FedDistill(NoPlainMean, LabelSharing):
 
     gamma: float = Field(1.0, ge=0)
     own: Literal["exclude", "include"] = "exclude"
+    means: Literal["training", "trained"] = "training"
+
+    def models(self, me: Participant) -> Declared:
+        counted = self.means == "training" and me.learner.shows_layers
+        return {TALLY: ModelSpec(partial(ClassTally, len(me.labels)))} if counted else {}
 
     def round(self, me: Participant) -> Steps:
         classes = len(me.labels)
         table = me.state.get("soft", torch.zeros(classes, classes))  # a row for each class: softmax(G), or zeros
         soft = table[me.data.y]
-        if me.learner.shows_layers:
-            yield Fit(distilled_loss, on=me.data.with_targets(soft=soft), context={"gamma": self.gamma})
+        on, context = me.data.with_targets(soft=soft), {"gamma": self.gamma}
+        if TALLY in me.models:
+            tally = me.models[TALLY]
+            tally.load(ClassTally(classes).state_dict())
+            yield Fit(tallied_loss, on=on, context=context, models=(OWN, TALLY))
+            told = met_means(tally.weights())
         else:
-            yield fit_labels(me, me.data.with_targets(soft=F.one_hot(me.data.y, classes) + self.gamma * soft))
-        logits = yield from answers_of(me, me.data)
-        reply = yield Exchange("answers", class_means_payload(logits, me.data.y, classes))
+            if me.learner.shows_layers:
+                yield Fit(distilled_loss, on=on, context=context)
+            else:
+                yield fit_labels(me, me.data.with_targets(soft=F.one_hot(me.data.y, classes) + self.gamma * soft))
+            told = class_means_payload((yield from answers_of(me, me.data)), me.data.y, classes)
+        reply = yield Exchange("answers", told)
         me.state["soft"] = as_probabilities(reply["means"]) * reply["counts"].clamp(max=1)[:, None]
         return None
 

@@ -208,14 +208,14 @@ NO_GAIN = {
 """Those that gain nothing here that could be relied on: their docstrings say so."""
 
 
-def even_people(claim: Claim, seed: int) -> list[potluck.Participant]:
-    """Nine participants, tested on what nobody has."""
+def even_people(claim: Claim, seed: int) -> tuple[list[potluck.Participant], Any]:
+    """Nine participants, tested on what nobody has, and 200 public inputs."""
     turned = claim.digits == "turned"
     x, x_test = ((d.swapaxes(2, 3).copy() if turned else d) for d in (DIGITS.x, DIGITS.x_test))
     plan = potluck.Plan(lr=0.01 if turned else 0.005, batch_size=16, epochs=2)
     rows = np.random.default_rng(seed).permutation(len(x) - 300)[: 9 * SAMPLES].reshape(9, SAMPLES)
     torch.manual_seed(seed)
-    return [
+    people = [
         potluck.Participant(
             f"p{i}",
             claim.model(i, seed),
@@ -227,6 +227,7 @@ def even_people(claim: Claim, seed: int) -> list[potluck.Participant]:
         )
         for i, own in enumerate(rows)
     ]
+    return people, x[-200:]
 
 
 def unequal_people(claim: Claim, seed: int) -> tuple[list[potluck.Participant], Any]:
@@ -248,9 +249,8 @@ def unequal_people(claim: Claim, seed: int) -> tuple[list[potluck.Participant], 
 
 def accuracy(claim: Claim, seed: int) -> float:
     """The mean accuracy of all participants after the last round."""
-    people, public = unequal_people(claim, seed) if claim.digits == "unequal" else (even_people(claim, seed), None)
-    engine = "batched" if claim.digits == "unequal" else "auto"
-    federation = potluck.Federation(people, claim.method, public=public, seed=seed, engine=engine)
+    people, public = (unequal_people if claim.digits == "unequal" else even_people)(claim, seed)
+    federation = potluck.Federation(people, claim.method, public=public, seed=seed, engine="batched")
     found = federation.run(claim.rounds).final.accuracy
     assert found is not None
     return found

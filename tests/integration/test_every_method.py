@@ -218,6 +218,7 @@ ROWS = {
         imports=(NARROW, NARROW_CNN),
     ),
     "FedDistill": Row(FedDistill(), mixed),
+    "FedDistill trained": Row(FedDistill(means="trained"), mixed),
     "FedGen": Row(FedGen(server_steps=10, hidden=16), headed),
     "FedGH": Row(FedGH(), headed, federation={"participation": 0.75}),
     "FedIN": Row(FedIN(pairs=6), deep),

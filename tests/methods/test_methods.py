@@ -73,7 +73,7 @@ DEFAULTS = {
         "weighting": "uniform",
         "batchnorm": "average",
     },
-    "FedDistill": {"gamma": 1.0, "own": "exclude"},
+    "FedDistill": {"gamma": 1.0, "own": "exclude", "means": "training"},
     "FedMD": {
         "pretrain": True,
         "scores": "logits",
