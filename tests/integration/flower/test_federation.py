@@ -57,6 +57,24 @@ def test_every_method_is_the_serial_engines(method, tmp_path):
     plays(Site(tmp_path, method, DEEP, rounds=2, public=public))
 
 
+NARROW = {f"p{i}": f'{{ name = "{THINGS}:cnn", width = {width} }}' for i, width in enumerate((4, 2, 4))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "models"),
+    [
+        ('{ name = "FedProto", weight = 0.1 }', DEEP),
+        ('{ name = "FML" }', DEEP),
+        ('{ name = "HeteroFL" }', NARROW),
+        ('{ name = "FedSA-LoRA", rank = 2, base = "sent", head = "average" }', {"p0": CNN, "p1": CNN, "p2": CNN}),
+    ],
+)
+def test_methods_of_the_field_are_the_serial_engines(method, models, tmp_path):
+    """Prototypes, a second model, windows of a wider network, and adapters."""
+    plays(Site(tmp_path, method, models, rounds=2))
+
+
 @pytest.mark.slow
 def test_fedavg_over_several_rounds_is_the_serial_engines(tmp_path):
     plays(Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN, "p2": CNN}, rounds=3, participation=0.67))
