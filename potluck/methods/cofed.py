@@ -29,6 +29,9 @@ from potluck.methods.windows import Part
 COUNT_BYTES = 9
 """What a class takes for each public sample while votes are counted."""
 
+SILENT = UNLABELLED - 1
+"""The vote of who has no labels of its own, and so is none of those who know a class; who abstains still is."""
+
 CLOSE = 1e-9
 """Shares of votes nearer to α than this are equal to it: sums of weights carry float error."""
 
@@ -91,7 +94,7 @@ class CoFED(Merging):
     def ballot(self, me: Participant, public: Samples) -> Generator[Request, Any, Payload]:
         """A participant's label of each public sample, or its value; without targets of its own it abstains."""
         if me.labels:
-            none = torch.full((len(public),), UNLABELLED, dtype=torch.int32)
+            none = torch.full((len(public),), SILENT, dtype=torch.int32)
             return Payload({"votes": votes((yield Predict(public)), self.margin) if me.labelled else none})
         values = (yield Predict(public)).float() if me.labelled else torch.zeros(len(public), me.task.outputs)
         return Payload({"votes": values}, {"abstains": not me.labelled})
@@ -101,7 +104,7 @@ class CoFED(Merging):
         if isinstance(server.task, Regression):
             return Schema({"votes": TensorSpec((server.public_size, server.task.outputs))}, {"abstains": bool})
         most = len(server.state["labels"][sender]) - 1
-        return Schema({"votes": TensorSpec((server.public_size,), torch.int32, low=UNLABELLED, high=most)})
+        return Schema({"votes": TensorSpec((server.public_size,), torch.int32, low=SILENT, high=most)})
 
     @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
     def labels(self, server: Server, answers: Answers) -> Payload:
@@ -141,9 +144,9 @@ class CoFED(Merging):
         entitled = torch.zeros(len(position), dtype=torch.float64)
         voters = []
         for sender, payload in answers:
-            voted = (payload["votes"] != UNLABELLED).nonzero().squeeze(1)
+            voted = (payload["votes"] >= 0).nonzero().squeeze(1)
             agreed[voted, columns[sender][payload["votes"][voted].long()]] += server.participant_weights[sender]
-            if len(voted):  # who has nothing to vote by does not count among those who know a class
+            if bool((payload["votes"] != SILENT).any()):
                 entitled[columns[sender]] += server.participant_weights[sender]
             voters.append(sender)
         given = agreed / entitled.where(entitled > 0, 1.0) > self.alpha + CLOSE

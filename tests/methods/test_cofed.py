@@ -13,11 +13,16 @@ from potluck.core.labels import UNLABELLED
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
 from potluck.federation.server import Server
-from potluck.methods.cofed import CoFED, inverse_frequency, votes
+from potluck.methods.cofed import SILENT, CoFED, inverse_frequency, votes
 from tests.tables import made_data, mlp, participants
 
 SPACES = {"P1": ["a", "b"], "P2": ["a", "b"], "P3": ["b", "c"], "P4": ["a", "c"]}
 VOTES = {"P1": "aaba", "P2": "abbb", "P3": "bbcc", "P4": "acca"}
+
+
+def place(vote, space):
+    """A letter as it travels; "-" abstains, "?" is of who has no labels."""
+    return {"-": UNLABELLED, "?": SILENT}.get(vote) if vote in "-?" else space.index(vote)
 
 
 def received(alpha, participant_weights=None, said=VOTES):
@@ -27,7 +32,7 @@ def received(alpha, participant_weights=None, said=VOTES):
     answers = iter(
         (
             name,
-            Payload({"votes": torch.tensor([SPACES[name].index(v) if v in SPACES[name] else -1 for v in text]).int()}),
+            Payload({"votes": torch.tensor([place(v, SPACES[name]) for v in text]).int()}),
         )
         for name, text in said.items()
     )
@@ -77,6 +82,20 @@ def test_abstaining_still_counts_in_the_denominator():
     silent = VOTES | {"P2": "-bbb", "P4": "-cca"}
     assert 1 not in received(0.5, said=silent)["P4"].get("a", [])
     assert 1 in received(0.3, said=silent)["P4"]["a"]
+
+
+def test_who_abstains_everywhere_still_counts():
+    """P2 has labels, but is sure of none: a on sample 1 has two votes of three who know it."""
+    silent = VOTES | {"P2": "----"}
+    assert 1 in received(0.6, said=silent)["P4"]["a"]
+    assert 1 not in received(0.7, said=silent)["P4"].get("a", [])
+
+
+def test_who_has_no_labels_does_not_count():
+    """Then only P1 and P4 know a, and both say so on sample 1."""
+    found = received(0.9, said=VOTES | {"P2": "????"})
+    assert 1 in found["P4"]["a"]
+    assert 1 in found["P2"]["a"]
 
 
 def test_margin_makes_a_participant_abstain():
