@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, cast
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from potluck.core.inputs import Batch
 from potluck.core.model_spec import OWN, Declared, ModelSpec
@@ -25,13 +25,11 @@ from potluck.federation.method import Leaving, Needs, Replies, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import NoPlainMean
+from potluck.methods.class_tally import TALLY, ClassTally, count_in, met_means
 from potluck.methods.distillation import answers_of, as_probabilities, fit_labels
 from potluck.methods.label_sharing import LabelSharing
 from potluck.methods.own_loss import own_loss
 from potluck.methods.prototypes import class_means_payload, class_means_schema, mean_over_holders
-
-TALLY = "tally"
-"""The name of what adds up answers, among a participant's models."""
 
 
 def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
@@ -42,42 +40,11 @@ def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
     return own_loss(logits, batch, context) + gamma * weighted_mean(soft, batch.get("weight"))
 
 
-class ClassTally(nn.Module):
-    """Adds up what a network says of each class while it is trained; it learns nothing itself.
-
-    Args:
-        classes: how many classes.
-    """
-
-    sums: Tensor
-    counts: Tensor
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.register_buffer("sums", torch.zeros(classes, classes))
-        self.register_buffer("counts", torch.zeros(classes))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Adds logits, each in a row with which class it is of: 1 for that and 0 for all others."""
-        logits, classes = x.chunk(2, dim=1)
-        if self.training:
-            self.sums += classes.T @ logits
-            self.counts += classes.sum(dim=0)
-        return logits
-
-
 def tallied_loss(models: Mapping[str, ModelView], batch: Batch, context: Context) -> Tensor:
     """That loss, of logits that are added up."""
     logits = models[OWN](batch["x"])
-    classes = batch["y"][:, None] == torch.arange(logits.shape[1], device=logits.device)
-    models[TALLY](torch.cat([logits.detach(), classes.to(logits.dtype)], dim=1))
+    count_in(models[TALLY], logits, batch["y"])
     return distilled_loss(cast(ModelView, lambda x: logits), batch, context)
-
-
-def met_means(tally: Mapping[str, Tensor]) -> Payload:
-    """The means of what was added up, as they travel."""
-    means, counts = tally["sums"] / tally["counts"].clamp(min=1)[:, None], tally["counts"].clamp(max=1)
-    return Payload({"means": means.float(), "counts": counts.long()})
 
 
 class FedDistill(NoPlainMean, LabelSharing):

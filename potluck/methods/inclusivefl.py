@@ -16,6 +16,9 @@ from potluck.methods.depth import layers_of
 from potluck.methods.fedavg import Averaging
 from potluck.methods.weight_sharing import digest_of
 
+Size = tuple[list[list[Any]], dict[str, str]]
+"""A size of model: its layers, and the key of each of its entries."""
+
 
 class InclusiveFL(Averaging):
     """Section 3: each layer is averaged over all models that have it, but each size's last layer over that size alone.
@@ -56,11 +59,11 @@ class InclusiveFL(Averaging):
         for place, (own, keys) in enumerate(sizes):
             larger = next((one for one in sizes[place + 1 :] if len(one[0]) > len(own)), None)
             if larger is not None:
-                lent.update(self._lent(own, keys, *larger, updates))
+                lent.update(self._lent((own, keys), larger, updates))
         mixed = {key: self.beta * update + (1 - self.beta) * updates[key] for key, update in lent.items()}
         super().step(server, means | {key: old[key] + update for key, update in mixed.items()})
 
-    def _sizes(self, server: Server) -> list[tuple[list[list[Any]], dict[str, str]]]:
+    def _sizes(self, server: Server) -> list[Size]:
         """Each size's layers, as entries with type and shape, and its keys; the smallest first."""
         first = {digest: sender for sender, digest in sorted(server.state["digests"].items(), reverse=True)}
         found = []
@@ -70,20 +73,13 @@ class InclusiveFL(Averaging):
             found.append((layers, self.keys(server, sender)))
         return sorted(found, key=lambda size: (len(size[0]), sorted(size[1].values())))
 
-    def _lent(
-        self,
-        layers: list[list[Any]],
-        keys: Mapping[str, str],
-        larger: list[list[Any]],
-        larger_keys: Mapping[str, str],
-        updates: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:
+    def _lent(self, size: Size, larger: Size, updates: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By key of a last layer: the mean update of the larger size's layers from there up, its head left out."""
-        found = {}
+        (layers, keys), (layers_above, keys_above), found = size, larger, {}
         for place in range(max(0, len(layers) - 1 - self.own_layers), len(layers) - 1):
-            alike = [above for above in larger[place:-1] if _shapes(above) == _shapes(layers[place])]
+            alike = [above for above in layers_above[place:-1] if _shapes(above) == _shapes(layers[place])]
             for index, (name, _) in enumerate(layers[place]):
-                given = [updates[key] for above in alike if (key := larger_keys[above[index][0]]) in updates]
+                given = [updates[key] for above in alike if (key := keys_above[above[index][0]]) in updates]
                 if keys[name] in updates and any(bool(update.any()) for update in given):
                     found[keys[name]] = torch.stack(given).mean(dim=0)
         return found
