@@ -83,7 +83,11 @@ class Scenario:
 
 
 class ConstantModel(nn.Module):
-    """A model that does nothing: it answers every input with the same numbers."""
+    """A model that does nothing: it answers every input with the same numbers.
+
+    Args:
+        classes: how many numbers.
+    """
 
     def __init__(self, classes: int) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ OF_A_RUN = ("federation", "participant")
 Seal = Callable[[bytes], str]
 """Signs a line's checksum."""
 
-Entry = dict[str, Any]
+LogEntry = dict[str, Any]
 
 
 class AuditLogError(PotluckError):
@@ -85,13 +85,13 @@ def _without_unfinished_line(path: Path) -> bytes:
     return data[kept:]
 
 
-def digest(entry: Entry) -> str:
+def digest(entry: LogEntry) -> str:
     """The checksum of a line, without what is made of it."""
     bare = {name: fact for name, fact in entry.items() if name not in ("sha256", "seal")}
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()
 
 
-def read(path: Path) -> Iterator[Entry]:
+def read(path: Path) -> Iterator[LogEntry]:
     """The lines of a log, one after the other. Raises AuditLogError at the first that does not belong to the chain."""
     before = START
     with path.open("rb") as file:
@@ -122,14 +122,14 @@ def outline(body: bytes) -> dict[str, list[Any]] | None:
     return {**named, **more, **{f"fact {name}": [] for name in facts}}
 
 
-def unmatched(some: list[Entry], others: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+def unmatched(some: list[LogEntry], others: list[LogEntry]) -> tuple[list[LogEntry], list[LogEntry]]:
     """Of two sides' logs of one run: what the one side says it sent or received and the other does not, both ways.
 
     A message that was sent again, or lost on the way, is in one log more often than in the other: payloads are
     compared by their checksums.
     """
 
-    def keys(entries: list[Entry]) -> dict[tuple[Any, ...], Entry]:
+    def keys(entries: list[LogEntry]) -> dict[tuple[Any, ...], LogEntry]:
         return {
             tuple(entry.get(name) for name in (*OF_A_RUN, "terms", "phase", "round", "step", "payload")): entry
             for entry in entries

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from potluck.federation.method import Method
 
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects instead of a table.")]
-Entry = dict[str, Any]
+CatalogEntry = dict[str, Any]
 
 
 def methods(
@@ -85,7 +85,7 @@ def codecs(as_json: Json = False) -> None:
     show_entries(entries, "place", as_json)
 
 
-def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
+def show_entries(entries: list[CatalogEntry], column: str, as_json: bool) -> None:
     """Prints entries as JSON for programs; for people as a table, with one column more between name and the rest.
 
     A column that an entry also has in words is shown so.
@@ -109,7 +109,7 @@ def show_entries(entries: list[Entry], column: str, as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-def _method(method: type[Method]) -> Entry:
+def _method(method: type[Method]) -> CatalogEntry:
     from potluck.federation.method_facts import facts_of, in_words
 
     facts = facts_of(method)
@@ -123,7 +123,7 @@ def _method(method: type[Method]) -> Entry:
     } | _fields(method)
 
 
-def _fields(kind: type[BaseModel]) -> Entry:
+def _fields(kind: type[BaseModel]) -> CatalogEntry:
     """The settings of a class of settings, with defaults, and what must be set."""
     from potluck.federation.method_facts import plain, settings_of
 
@@ -134,7 +134,7 @@ def _fields(kind: type[BaseModel]) -> Entry:
     }
 
 
-def _settings(function: Callable[..., Any], supplied: tuple[str, ...]) -> Entry:
+def _settings(function: Callable[..., Any], supplied: tuple[str, ...]) -> CatalogEntry:
     """What can be set, with defaults, and what must be given."""
     from potluck.federation.method_facts import plain
 

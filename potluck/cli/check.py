@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of all participants together: those of one round, and those of joining."""
+    """Bytes of all participants together: those of one round, and those of joining.
+
+    Args:
+        up: from participants to the server, in a round.
+        down: from the server to participants, in a round.
+        joining_up: from participants to the server, while joining.
+        joining_down: from the server to participants, while joining.
+    """
 
     up: int
     down: int
@@ -47,7 +54,12 @@ class Traffic:
 
 @dataclass
 class Sent:
-    """Bytes of all participants' payloads of one exchange together, as they are and as they travel, by direction."""
+    """Bytes of all participants' payloads of one exchange together, as they are and as they travel, by direction.
+
+    Args:
+        plain: the bytes of the payloads as they are.
+        coded: the bytes as they travel.
+    """
 
     plain: Counter[Direction] = field(default_factory=Counter)
     coded: Counter[Direction] = field(default_factory=Counter)

@@ -55,7 +55,11 @@ def progress(console: Console) -> Progress:
 
 
 class Warnings(logging.Handler):
-    """Shows what is logged, above a progress bar if there is one."""
+    """Shows what is logged, above a progress bar if there is one.
+
+    Args:
+        console: where they are shown.
+    """
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)

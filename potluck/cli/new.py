@@ -15,7 +15,12 @@ FILES = ("federation.toml", "mine.py")
 
 
 class Texts(NamedTuple):
-    """What is written for a task: the templates of the two files, and what fills in the gaps of the first one."""
+    """What is written for a task: the templates of the two files, and what fills in the gaps of the first one.
+
+    Args:
+        templates: of the run file, and of the Python file beside it.
+        gaps: what fills in the gaps of the run file, by name.
+    """
 
     templates: tuple[str, str]
     gaps: dict[str, str]
@@ -26,7 +31,7 @@ def _own_data(task: str, what: str, setting: str, metrics: str) -> Texts:
     return Texts(("task.toml", f"{task}.py"), gaps)
 
 
-TASKS = {
+TEMPLATES = {
     "classification": Texts(FILES, {}),
     "regression": _own_data(
         "regression",
@@ -57,7 +62,7 @@ TASKS = {
 
 def new(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
-    task: Annotated[str, typer.Option(help=f"What is learned: {', '.join(TASKS)}.")] = "classification",
+    task: Annotated[str, typer.Option(help=f"What is learned: {', '.join(TEMPLATES)}.")] = "classification",
     method: Annotated[
         str | None,
         typer.Option(help="A method, one of `potluck methods`: a federation that fits it, with its settings."),
@@ -68,15 +73,15 @@ def new(
     federation.toml and mine.py go to FOLDER, by default the working directory.
     Nothing is overwritten.
     """
-    if task not in TASKS:
-        raise SettingsError(f"--task {task!r}.{nearest(task, TASKS)}")
+    if task not in TEMPLATES:
+        raise SettingsError(f"--task {task!r}.{nearest(task, TEMPLATES)}")
     if method is not None and task != "classification":
         raise SettingsError(f"--method and --task {task}; expected one of them: with --method digits are classified.")
     known = None if method is None else _fitting(method)
     taken = [folder / name for name in FILES if (folder / name).exists()]
     if taken:
         raise SettingsError(f"{taken[0]} is there already and stays as it is; choose another folder.")
-    texts = TASKS[task]
+    texts = TEMPLATES[task]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, template in zip(FILES, texts.templates, strict=True):

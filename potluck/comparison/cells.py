@@ -70,7 +70,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Values to try for one setting: of one method, where ``method`` names one, else of all that have it."""
+    """Values to try for one setting: of one method, where ``method`` names one, else of all that have it.
+
+    Args:
+        key: the setting.
+        values: what is tried, as a file would say it.
+        method: the method that it is a setting of; by default all that have it.
+    """
 
     key: str
     values: tuple[str, ...]

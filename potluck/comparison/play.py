@@ -19,7 +19,7 @@ from potluck.recipes import Recipe
 from potluck.report.folders import MEASURED, read_json
 from potluck.runs.folder import replace_file
 
-Told = Callable[[int], None]
+RoundPlayed = Callable[[int], None]
 """Is told how many rounds have been played."""
 
 
@@ -35,7 +35,7 @@ def asked(cell: Cell, recipe: Recipe) -> dict[str, Any]:
     return {"recipe": plain, "pooled": cell.pooled, "cross": cell.cross}
 
 
-def play(cell: Cell, told: Told) -> None:
+def play(cell: Cell, told: RoundPlayed) -> None:
     """Plays a cell, or goes on with it, and measures what a report needs besides the history."""
     recipe = cell.recipe()
     federation = build(cell, recipe)

@@ -115,7 +115,11 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType)
 
 @dataclass(frozen=True, eq=False)
 class Itself:
-    """An object that is equal to itself alone. It is referenced here, so that no other object can get its address."""
+    """An object that is equal to itself alone. It is referenced here, so that no other object can get its address.
+
+    Args:
+        value: the object.
+    """
 
     value: Any
 

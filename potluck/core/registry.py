@@ -97,7 +97,12 @@ def _public(owner: Any) -> list[str]:
 
 
 class Registry(Mapping[str, Any]):
-    """A read-only mapping from names to objects: the built-in ones, then entry points of one group."""
+    """A read-only mapping from names to objects: the built-in ones, then entry points of one group.
+
+    Args:
+        kind: what it holds, and the last part of the entry points' group: "methods" for ``potluck.methods``.
+        builtin: Potluck's own, by name.
+    """
 
     def __init__(self, kind: str, builtin: Mapping[str, Any]) -> None:
         self.kind = kind

@@ -119,7 +119,12 @@ class Fitted:
 
 
 class ChosenStep(NamedTuple):
-    """One optimizer step at a batch: what it minimises, and the names of what changes; None for everything."""
+    """One optimizer step at a batch: what it minimises, and the names of what changes; None for everything.
+
+    Args:
+        objectives: what it minimises.
+        only: the names of what changes; None for everything.
+    """
 
     objectives: tuple[Any, ...]
     only: tuple[str, ...] | None

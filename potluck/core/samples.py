@@ -67,8 +67,11 @@ class Samples:
 
     Inputs are the column ``x``, or several: ``x.ids``, ``x.mask``; or they are in a ``source``.
 
-    ``reader``: where each reading of the inputs differs, as of a Dataset that augments its items, what reads them anew
-    for training. The columns are one reading of them.
+    Args:
+        columns: the columns, by name.
+        reader: where each reading of the inputs differs, as of a Dataset that augments its items, what reads them anew
+            for training; the columns are one reading of them. By default None.
+        source: where the inputs are, if they are no columns; by default None.
     """
 
     columns: Mapping[str, torch.Tensor]

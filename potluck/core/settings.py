@@ -12,10 +12,10 @@ from potluck.core.errors import SettingsError, nearest
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Place = tuple[str | int, ...]
+SettingPath = tuple[str | int, ...]
 """The path of a setting: names, and positions in lists."""
 
-Mistake = tuple[Place, str]
+Mistake = tuple[SettingPath, str]
 """The path of a setting, and what is wrong with it."""
 
 _CHOICE = re.compile(r"function-|literal|is-|callable|(int|float|str|bool)$")
@@ -60,14 +60,14 @@ def explain(kind: type[BaseModel], error: ValidationError) -> str:
 
 def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> list[Mistake]:
     """Each mistake in a validation error, as text. ``title`` goes before a setting of a wrong value."""
-    found: dict[Place, list[ErrorDetails]] = {}
+    found: dict[SettingPath, list[ErrorDetails]] = {}
     for detail in error.errors():
         where = tuple(part for part in detail["loc"] if not _CHOICE.match(str(part)))
         found.setdefault(where, []).append(detail)
     return [(where, _told(kind, where, details, title)) for where, details in found.items()]
 
 
-def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], title: str) -> str:
+def _told(kind: type[BaseModel], where: SettingPath, details: list[ErrorDetails], title: str) -> str:
     """What is wrong with one setting. Where a value may be of several types there is an error for each."""
     owner, what = _owner(kind, where[:-1]), details[0]["type"]
     setting = str(where[-1]) if where else "settings"
@@ -92,7 +92,7 @@ def _told(kind: type[BaseModel], where: Place, details: list[ErrorDetails], titl
     return f"{title}{setting} = {given!r}. {', or '.join([messages[0], *others])}."
 
 
-def _owner(kind: type[BaseModel], where: Place) -> type[BaseModel]:
+def _owner(kind: type[BaseModel], where: SettingPath) -> type[BaseModel]:
     """The settings class that a path inside ``kind`` belongs to."""
     for part in where:
         if isinstance(part, str) and part in kind.model_fields:

@@ -17,10 +17,10 @@ from potluck.core.errors import DataError
 from potluck.core.registry import Registry, call
 from potluck.data.sampling import draws
 
-Inputs = NDArray[Any]
+InputArray = NDArray[Any]
 
 
-def rotation(x: Any, number: int, participants: int, degrees: float = 90.0, seed: int = 0) -> Inputs:
+def rotation(x: Any, number: int, participants: int, degrees: float = 90.0, seed: int = 0) -> InputArray:
     """Images turned anticlockwise: not at all for the first participant, by ``degrees`` for the last, evenly between.
 
     Pixels are interpolated; what comes into the picture from outside is 0.
@@ -36,14 +36,14 @@ def rotation(x: Any, number: int, participants: int, degrees: float = 90.0, seed
     return _like(F.grid_sample(pixels, grid, align_corners=False).numpy(), images)
 
 
-def noise(x: Any, number: int, participants: int, std: float = 0.5, seed: int = 0) -> Inputs:
+def noise(x: Any, number: int, participants: int, std: float = 0.5, seed: int = 0) -> InputArray:
     """Gaussian noise added: none for the first participant, ``std`` standard deviations of the inputs for the last."""
     inputs = _numbers(x, "noise")
     drawn = draws(seed, "noise", number).normal(size=inputs.shape)
     return _like(inputs + drawn * std * inputs.std() * _share(number, participants), inputs)
 
 
-def colour(x: Any, number: int, participants: int, strength: float = 0.5, seed: int = 0) -> Inputs:
+def colour(x: Any, number: int, participants: int, strength: float = 0.5, seed: int = 0) -> InputArray:
     """Every channel of images is multiplied by a factor from 1 − ``strength`` to 1 + ``strength``, drawn for each
     participant."""
     images = _images(x, "colour")
@@ -55,7 +55,7 @@ SHIFTS = Registry("shifts", {"rotation": rotation, "noise": noise, "colour": col
 """Feature shifts by name; another package adds one under the entry point group ``potluck.shifts``."""
 
 
-def shift(kind: str, x: Any, number: int, participants: int, seed: int = 0, **settings: Any) -> Inputs:
+def shift(kind: str, x: Any, number: int, participants: int, seed: int = 0, **settings: Any) -> InputArray:
     """The inputs as one participant sees them.
 
     Args:
@@ -68,7 +68,7 @@ def shift(kind: str, x: Any, number: int, participants: int, seed: int = 0, **se
     """
     if not 0 <= number < participants:
         raise DataError(f"number={number!r} of {participants} participants; expected 0 to {participants - 1}.")
-    shifted: Inputs = call(kind, SHIFTS[kind], settings, x=x, number=number, participants=participants, seed=seed)
+    shifted: InputArray = call(kind, SHIFTS[kind], settings, x=x, number=number, participants=participants, seed=seed)
     return shifted
 
 
@@ -77,14 +77,14 @@ def _share(number: int, participants: int) -> float:
     return number / max(1, participants - 1)
 
 
-def _numbers(x: Any, what: str) -> Inputs:
+def _numbers(x: Any, what: str) -> InputArray:
     inputs = np.asarray(x)
     if inputs.dtype.kind not in "fiub":
         raise DataError(f"The shift {what!r} got inputs of type {inputs.dtype}; expected numbers.")
     return inputs
 
 
-def _images(x: Any, what: str) -> Inputs:
+def _images(x: Any, what: str) -> InputArray:
     images = _numbers(x, what)
     if images.ndim != 4:
         raise DataError(
@@ -93,7 +93,7 @@ def _images(x: Any, what: str) -> Inputs:
     return images
 
 
-def _like(shifted: Inputs, inputs: Inputs) -> Inputs:
+def _like(shifted: InputArray, inputs: InputArray) -> InputArray:
     """In the inputs' own type: whole numbers are rounded, and stay within what the type holds."""
     if inputs.dtype.kind == "f":
         return shifted.astype(inputs.dtype)

@@ -42,7 +42,14 @@ print(federation.run(rounds=1).table())
 
 @dataclass(frozen=True)
 class Outcome(Compared):
-    """A participant's accuracies, how many samples it held, and for every seed what it sent and received."""
+    """A participant's accuracies, how many samples it held, and for every seed what it sent and received.
+
+    Args:
+        samples: how many samples it held.
+        labels_received: how many labels it received, for every seed.
+        bytes_up: what it sent, for every seed.
+        bytes_down: what it received, for every seed.
+    """
 
     samples: int
     labels_received: tuple[int, ...]
@@ -52,7 +59,14 @@ class Outcome(Compared):
 
 @dataclass(frozen=True)
 class DemoResults:
-    """What the demo found, and what with."""
+    """What the demo found, and what with.
+
+    Args:
+        outcomes: what each participant reached.
+        settings: what was run.
+        seeds: the seeds.
+        seconds: how long it took.
+    """
 
     outcomes: Sequence[Outcome]
     settings: dict[str, Any]

@@ -81,7 +81,15 @@ def boosted_trees(_: int) -> GradientBoostingClassifier:
 
 @dataclass(frozen=True)
 class Office:
-    """A participant: its name, its model (a function that makes one for so many classes), the digits it knows."""
+    """A participant: its name, its model (a function that makes one for so many classes), the digits it knows.
+
+    Args:
+        name: its name.
+        brings: its model, in words.
+        model: makes its model, for so many classes.
+        digits: the digits it knows.
+        plan: how its network trains; by default None, for other models, which train in their own way.
+    """
 
     name: str
     brings: str

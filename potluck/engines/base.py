@@ -45,7 +45,11 @@ where there is nothing to answer with yet."""
 
 @dataclass(frozen=True)
 class Done:
-    """A party's half has ended, with what it returned: a participant's notes, the server's replies, answers."""
+    """A party's half has ended, with what it returned: a participant's notes, the server's replies, answers.
+
+    Args:
+        value: what it returned; by default None.
+    """
 
     value: Any
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 from potluck.core.errors import RequirementsError
 from potluck.federation.server import Server
 
-Told = TypeVar("Told")
+Common = TypeVar("Common")
 
 
 def agreed(
-    server: Server, told: Mapping[str, Told], differs: Callable[[Told, Told], str], known: Told | None = None
-) -> Told:
+    server: Server, told: Mapping[str, Common], differs: Callable[[Common, Common], str], known: Common | None = None
+) -> Common:
     """What all must have in common. Whoever says something else is refused; who comes first decides nothing.
 
     Args:
@@ -31,7 +31,7 @@ def agreed(
     return common
 
 
-def most(told: Mapping[str, Told], differs: Callable[[Told, Told], str]) -> Told:
+def most(told: Mapping[str, Common], differs: Callable[[Common, Common], str]) -> Common:
     """What more say than anything else. Raises RequirementsError where nobody can tell who is odd."""
     texts = {sender: json.dumps(said, sort_keys=True) for sender, said in sorted(told.items())}
     by_text = {text: sender for sender, text in reversed(texts.items())}

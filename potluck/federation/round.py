@@ -72,7 +72,13 @@ class ExchangeTally:
 
 @dataclass(frozen=True)
 class ServerHalf:
-    """One exchange at the server: its place in the method's order, what it answers, what must be sent."""
+    """One exchange at the server: its place in the method's order, what it answers, what must be sent.
+
+    Args:
+        place: its place in the method's order.
+        serve: answers a set of payloads.
+        schema: what a sender's payload must look like.
+    """
 
     place: int
     serve: Callable[[Server, Answers], Any]

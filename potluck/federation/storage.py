@@ -38,7 +38,17 @@ Version = Hashable
 
 @dataclass(eq=False, slots=True)
 class Stored:
-    """One field of a participant on disk: its file, its mark when it was read, the network it is a copy of."""
+    """One field of a participant on disk: its file, its version when it was read, the network it is a copy of.
+
+    Args:
+        file: the number of its file.
+        version: what it was when it was read; by default None, where it is written in any case.
+        exemplar: the network it is a copy of; by default None.
+        architecture: that network's architecture; by default None.
+        traits: what is known of its code; by default None.
+        reader: what reads its samples anew, which stays in memory; by default None.
+        source: where its inputs are, which stays in memory; by default None.
+    """
 
     file: int
     version: Version | None = None

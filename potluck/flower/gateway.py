@@ -49,7 +49,11 @@ class StoppedError(PotluckError):
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why there is no answer."""
+    """Why there is no answer.
+
+    Args:
+        reason: why.
+    """
 
     reason: str
 

@@ -37,20 +37,20 @@ def _printable(text: str) -> str:
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+ShortText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Words = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
 Told = Annotated[str, Field(max_length=10_000), AfterValidator(one_line)]
 """What somebody says, on one line and without characters that a terminal would obey."""
 ExchangeName = Annotated[str, Field(max_length=200, pattern=r"^[^\W\d]\w*\z")]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
-Metric = Annotated[float, Field(ge=-1e12, le=1e12)]
+MetricValue = Annotated[float, Field(ge=-1e12, le=1e12)]
 ScaleFact = Annotated[list[Annotated[list[float], Field(max_length=2**17)]], Field(min_length=2, max_length=2)]
 TaskFact = str | int | float | bool | None | LabelsFact | Annotated[list[Label], Field(max_length=0)] | ScaleFact
-FoundMetrics = Annotated[dict[Name, Metric | None], Field(max_length=64)]
-FoundScores = Annotated[dict[Name, FoundMetrics], Field(max_length=64)]
+FoundMetrics = Annotated[dict[ShortText, MetricValue | None], Field(max_length=64)]
+FoundScores = Annotated[dict[ShortText, FoundMetrics], Field(max_length=64)]
 Note = bool | Annotated[int, Field(ge=-(2**53), le=2**53)] | float | Words | None
-Notes = Annotated[dict[Name, Note], Field(max_length=64)]
+Notes = Annotated[dict[ShortText, Note], Field(max_length=64)]
 
 
 def plain_notes(notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,11 +245,11 @@ class Accepted(Head):
     """
 
     kind: Literal["accepted"] = "accepted"
-    name: Name
-    task: Name
-    settings: Annotated[dict[Name, TaskFact], Field(max_length=16)]
-    metrics: Annotated[list[Name], Field(min_length=1, max_length=64)]
-    inputs: Annotated[dict[Name, InputFacts], Field(min_length=1, max_length=256)]
+    name: ShortText
+    task: ShortText
+    settings: Annotated[dict[ShortText, TaskFact], Field(max_length=16)]
+    metrics: Annotated[list[ShortText], Field(min_length=1, max_length=64)]
+    inputs: Annotated[dict[ShortText, InputFacts], Field(min_length=1, max_length=256)]
     has_public: bool
 
     @classmethod
@@ -269,7 +269,7 @@ class Declined(Head):
     """The participant does not take part, and why."""
 
     kind: Literal["declined"] = "declined"
-    name: Name
+    name: ShortText
     reason: Told
 
 
@@ -284,7 +284,7 @@ class ExchangeReached(Head):
     """
 
     kind: Literal["exchange"] = "exchange"
-    name: Name
+    name: ShortText
     phase: Phase
     round: Number
     step: Number
@@ -305,7 +305,7 @@ class PhaseEnded(Head):
     """
 
     kind: Literal["end"] = "end"
-    name: Name
+    name: ShortText
     phase: Phase
     round: Number
     step: Number
@@ -326,7 +326,7 @@ class Evaluated(Head):
     """
 
     kind: Literal["metrics"] = "metrics"
-    name: Name
+    name: ShortText
     round: Number
     metrics: FoundMetrics
     models: FoundScores = Field(default_factory=dict)
@@ -336,14 +336,14 @@ class Acknowledged(Head):
     """Received; there is nothing to say."""
 
     kind: Literal["acknowledged"] = "acknowledged"
-    name: Name
+    name: ShortText
 
 
 class Failed(Head):
     """It went wrong there. Only the kind of error travels: its text may speak of private data."""
 
     kind: Literal["failed"] = "failed"
-    name: Name
+    name: ShortText
     error: Words
 
 

@@ -63,7 +63,12 @@ class Store:
 
 
 class LazyRows(InputSource):
-    """Some rows of a store."""
+    """Some rows of a store.
+
+    Args:
+        store: the store.
+        rows: which of its rows; by default all.
+    """
 
     def __init__(self, store: Store, rows: Tensor | None = None) -> None:
         self._store = store

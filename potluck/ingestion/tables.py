@@ -20,7 +20,11 @@ FEW = 5
 
 
 class WholeTable(InputSource):
-    """Rows that are all in memory, in a form of their own."""
+    """Rows that are all in memory, in a form of their own.
+
+    Args:
+        rows: the rows.
+    """
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows

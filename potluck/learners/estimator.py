@@ -27,6 +27,10 @@ class Estimator(Learner):
     """Fits its estimator from scratch on the participant's own rows and targets, as its owner would.
 
     One that wants labels 0…k−1, as XGBoost does, is fitted on the numbers of those labels that occur.
+
+    Args:
+        model: an object with ``fit`` and ``predict``.
+        task: what is learned.
     """
 
     def __init__(self, model: Any, task: Task) -> None:

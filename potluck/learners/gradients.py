@@ -18,10 +18,10 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Fit
 from potluck.learners.schedule import GRADIENT_NOISE, cuts
 
-Found = tuple[Gradients, Tensor]
+WithLoss = tuple[Gradients, Tensor]
 """An objective's gradients and its loss."""
 
-GradientsOf = Callable[[Any, Any, Mapping[str, Tensor], Batch, Context], Found]
+GradientsOf = Callable[[Any, Any, Mapping[str, Tensor], Batch, Context], WithLoss]
 """(objective, view of the network, the parameters whose gradients are sought, batch, context) → the gradients."""
 
 LossOf = Callable[[Gradients, Batch], Tensor]
@@ -35,9 +35,9 @@ def noise_apart(batch: Batch, context: Context) -> tuple[Batch, Context]:
     return rest, {**context, "gradient_noise": drawn}
 
 
-def gradients_in_pieces(gradients_of: Callable[[Batch], Found], batch: Batch, work: Fit, plan: Plan) -> Found:
+def gradients_in_pieces(gradients_of: Callable[[Batch], WithLoss], batch: Batch, work: Fit, plan: Plan) -> WithLoss:
     """The gradients of a step's batch from those of its pieces: their mean over samples, or all samples' own."""
-    parts: list[Found] = []
+    parts: list[WithLoss] = []
     sizes: list[int] = []
     for piece in pieces(batch, plan):
         parts.append(gradients_of(piece))
@@ -64,7 +64,7 @@ def pieces(batch: Batch, plan: Plan) -> Iterator[Batch]:
         yield tree_map(lambda column, rows=slice(start, end): column[rows], batch)
 
 
-def of_each_sample(loss_of: LossOf, sought: Mapping[str, Tensor], batch: Batch) -> Found:
+def of_each_sample(loss_of: LossOf, sought: Mapping[str, Tensor], batch: Batch) -> WithLoss:
     """Each sample's own gradients, along a first dimension, and the mean of their losses, all at once."""
 
     def of_one(sought: Gradients, sample: Batch) -> tuple[Gradients, Tensor]:
@@ -88,11 +88,11 @@ def as_asked(plain: GradientsOf, module: nn.Module, work: Fit, plan: Plan) -> Gr
     if work.per_sample:
         check_each_sample(module)
 
-    def found(objective: Any, view: Any, sought: Mapping[str, Tensor], batch: Batch, context: Context) -> Found:
-        def alone(piece: Batch) -> Found:
+    def found(objective: Any, view: Any, sought: Mapping[str, Tensor], batch: Batch, context: Context) -> WithLoss:
+        def alone(piece: Batch) -> WithLoss:
             return plain(objective, view, sought, piece, context)
 
-        def each(piece: Batch) -> Found:
+        def each(piece: Batch) -> WithLoss:
             try:
                 with torch.no_grad():
                     return of_each_sample(lambda own, one: objective(view_of(module, own), one, context), sought, piece)
@@ -104,7 +104,7 @@ def as_asked(plain: GradientsOf, module: nn.Module, work: Fit, plan: Plan) -> Gr
     return found
 
 
-def _one_by_one(gradients_of: Callable[[Batch], Found], batch: Batch) -> Found:
+def _one_by_one(gradients_of: Callable[[Batch], WithLoss], batch: Batch) -> WithLoss:
     rows = range(size_of(batch["x"]))
     each = [gradients_of(tree_map(lambda column, at=slice(row, row + 1): column[at], batch)) for row in rows]
     found = {name: torch.stack([gradients[name] for gradients, _ in each]) for name in each[0][0]}

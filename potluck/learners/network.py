@@ -38,7 +38,11 @@ NORMS = (nn.modules.batchnorm._BatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, 
 
 
 class Network(Learner):
-    """A torch module with what its optimizer remembers. Training here is plain PyTorch: the reference."""
+    """A torch module with what its optimizer remembers. Training here is plain PyTorch: the reference.
+
+    Args:
+        module: the torch module.
+    """
 
     shows_layers: ClassVar[bool] = True
     answers_untrained: ClassVar[bool] = True

@@ -27,7 +27,14 @@ GRADIENT_NOISE = "gradient noise of "
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: its number, its epoch, the rows it looks at, the learning rate of each plan."""
+    """One optimizer step: its number, its epoch, the rows it looks at, the learning rate of each plan.
+
+    Args:
+        number: its number, from 0 on.
+        epoch: its epoch.
+        rows: the rows it looks at.
+        rates: the learning rate of each plan.
+    """
 
     number: int
     epoch: int
@@ -99,13 +106,18 @@ def rows_at_once(samples: Samples) -> int:
     return max(1, min(EVALUATION_BATCH, EVALUATION_BYTES // max(1, size)))
 
 
-Shape = tuple[int, int]
+StepShape = tuple[int, int]
 """How many networks, and how many samples each."""
 
 
 @dataclass(frozen=True)
 class JointStep:
-    """One step of some networks, whose batches have one size."""
+    """One step of some networks, whose batches have one size.
+
+    Args:
+        members: which networks take it.
+        steps: the step of each of them.
+    """
 
     members: tuple[int, ...]
     steps: tuple[Step, ...]
@@ -116,7 +128,7 @@ class JointStep:
         return len({(step.number, step.rates) for step in self.steps}) == 1
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> StepShape:
         """How many networks, and how many samples each."""
         return len(self.members), len(self.steps[0].rows)
 

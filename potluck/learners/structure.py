@@ -31,7 +31,13 @@ _NAME_THEM = 'name them: stages={"extractor": […], "intermediate": […], "cla
 
 @dataclass(frozen=True)
 class Stages:
-    """A network in three (FedIN, section 4): paths of submodules that, run one after the other, are the whole."""
+    """A network in three (FedIN, section 4): paths of submodules that, run one after the other, are the whole.
+
+    Args:
+        extractor: what comes first.
+        intermediate: the layers between.
+        classifier: what comes last.
+    """
 
     extractor: tuple[str, ...]
     intermediate: tuple[str, ...]
@@ -101,7 +107,12 @@ def find_stages(module: nn.Module, example: Any, stages: Mapping[str, Sequence[s
 
 @dataclass(frozen=True)
 class HeadAndBody:
-    """A network in two, as the names of layers: where it answers, and the parametrised layers before."""
+    """A network in two, as the names of layers: where it answers, and the parametrised layers before.
+
+    Args:
+        head: where it answers.
+        body: the layers with parameters before.
+    """
 
     head: tuple[str, ...]
     body: tuple[str, ...]

@@ -52,7 +52,15 @@ def _text(value: Any) -> str:
 
 
 class Moments(NamedTuple):
-    """Known values, mean, sum of squared deviations, least and largest value of some numbers."""
+    """Known values, mean, sum of squared deviations, least and largest value of some numbers.
+
+    Args:
+        known: how many values are known.
+        mean: their mean.
+        squares: the sum of their squared deviations from it.
+        low: the least one.
+        high: the largest one.
+    """
 
     known: int
     mean: float

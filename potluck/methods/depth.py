@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlace:
     """Where an entry lies.
 
     Args:
@@ -25,13 +25,13 @@ class Place:
     inner: str
 
 
-def place_of(name: str) -> Place:
+def place_of(name: str) -> LayerPlace:
     """An entry's place: ``layer3.1.conv2.weight`` is ``conv2.weight`` of layer 1 of ``layer3``."""
     parts = name.split(".")
     first = next((i for i, part in enumerate(parts[:-1]) if part.isdecimal()), None)
     if first is None:
-        return Place(".".join(parts[:-1]), None, parts[-1])
-    return Place(".".join(parts[:first]), int(parts[first]), ".".join(parts[first + 1 :]))
+        return LayerPlace(".".join(parts[:-1]), None, parts[-1])
+    return LayerPlace(".".join(parts[:first]), int(parts[first]), ".".join(parts[first + 1 :]))
 
 
 def layers_of(layout: Mapping[str, Sequence[str | int]]) -> list[list[str]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from potluck.federation.method import Needs
 from potluck.federation.server import Server
 from potluck.learners.structure import SHORTCUTS
-from potluck.methods.depth import Place, place_of
+from potluck.methods.depth import LayerPlace, place_of
 from potluck.methods.fedavg import Averaging
 
 SMALL = 1e-7
@@ -73,7 +73,7 @@ class InCo(Averaging):
         corrected: Tensor = mixed * (norm + norm0) / 2
         return corrected.clamp(-self.clip, self.clip).view_as(update)
 
-    def _kernels(self, server: Server) -> dict[str, Place]:
+    def _kernels(self, server: Server) -> dict[str, LayerPlace]:
         """The keys of the convolutions in the blocks of stages, shortcuts left out, by name."""
         places = {key: place_of(key.rpartition(" ")[0]) for key in sorted(self.parameters(server))}
         return {

@@ -12,7 +12,7 @@ from potluck.core.payload import Payload
 from potluck.federation.server import Server, ServerModel
 from potluck.methods.weight_sharing import WeightSharing
 
-Shapes = dict[str, list[str | int]]
+EntryShapes = dict[str, list[str | int]]
 """Each entry's shape, by name."""
 
 
@@ -51,6 +51,6 @@ class KnownArchitectures(WeightSharing):
         return known[digest]
 
 
-def _shapes(layout: Mapping[str, list[str | int]]) -> Shapes:
+def _shapes(layout: Mapping[str, list[str | int]]) -> EntryShapes:
     """A layout without the entries' types: a server may compute in another precision."""
     return {name: shape for name, (_, *shape) in layout.items()}

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from potluck.core.errors import ModelError, SettingsError, how_to_install
 
-Rows = NDArray[np.float64]
+RowArray = NDArray[np.float64]
 
 
 def additive(classes: int, splines: int = 10, lam: float = 0.6, ridge: float = 0.1) -> AdditiveClassifier:
@@ -75,7 +75,7 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.coef_ = np.array([self._fit_one(rows, labels == label, weight) for label in told])
         return self
 
-    def predict_proba(self, X: ArrayLike) -> Rows:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> RowArray:  # noqa: N803
         """Probabilities over ``classes_``, one row for each sample."""
         check_is_fitted(self)
         x = check_array(X, dtype=np.float64)
@@ -96,7 +96,7 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         said = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[said])
 
-    def _fit_one(self, rows: Rows, y: NDArray[np.bool_], weight: Rows) -> Rows:
+    def _fit_one(self, rows: RowArray, y: NDArray[np.bool_], weight: RowArray) -> RowArray:
         """The coefficients that separate one class from the rest.
 
         pygam truncates the solution where there are fewer rows than coefficients. Rows that are repeated, each with a
@@ -113,7 +113,7 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"the fit has diverged with lam = {self.lam} and ridge = {self.ridge}; raise them.")
         return np.asarray(gam.coef_)
 
-    def _sizes(self, x: Rows) -> NDArray[np.int64]:
+    def _sizes(self, x: RowArray) -> NDArray[np.int64]:
         """How many coefficients each column has: 0 if it is constant, 1 for a step, else one for each spline."""
         values = np.array([len(np.unique(column)) for column in x.T])
         left = len(x) - 1 - np.sum(values == 2)  # the intercept and steps take one each
@@ -132,12 +132,12 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 terms.append(pygam.s(column, n_splines=size, spline_order=order, edge_knots=[0, 1], **penalties))
         return pygam.terms.TermList(*terms, pygam.intercept)
 
-    def _scaled(self, x: Rows) -> Rows:
-        scaled: Rows = (x - self.low_) / np.where(self.span_ == 0, 1, self.span_)
+    def _scaled(self, x: RowArray) -> RowArray:
+        scaled: RowArray = (x - self.low_) / np.where(self.span_ == 0, 1, self.span_)
         return scaled
 
 
-def _weights(given: ArrayLike | None, rows: int) -> Rows:
+def _weights(given: ArrayLike | None, rows: int) -> RowArray:
     weight = np.ones(rows) if given is None else np.asarray(given, dtype=np.float64)
     if weight.shape != (rows,) or not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise ValueError(

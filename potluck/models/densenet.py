@@ -25,7 +25,12 @@ class DenseNet(nn.Sequential):
 
 
 class DenseLayer(nn.Sequential):
-    """Adds a few channels to those of its input."""
+    """Adds a few channels to those of its input.
+
+    Args:
+        channels: how many come in.
+        growth: how many it adds.
+    """
 
     def __init__(self, channels: int, growth: int) -> None:
         inner = 4 * growth

@@ -21,7 +21,14 @@ class ResNet(nn.Sequential):
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut."""
+    """Two 3×3 convolutions beside a shortcut.
+
+    Args:
+        channels: how many come in.
+        width: how many go out.
+        stride: the stride of the first convolution.
+        convolve: makes a convolution.
+    """
 
     expansion: ClassVar[int] = 1
 
@@ -41,7 +48,14 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3×3 convolution between two of 1×1, beside a shortcut; the 3×3 one takes the stride."""
+    """A 3×3 convolution between two of 1×1, beside a shortcut; the 3×3 one takes the stride.
+
+    Args:
+        channels: how many come in.
+        width: how many the 3×3 convolution puts out; four times as many go out.
+        stride: its stride.
+        convolve: makes a convolution.
+    """
 
     expansion: ClassVar[int] = 4
 

@@ -30,7 +30,13 @@ Array = np.ndarray[Any, Any]
 
 
 class Share(NamedTuple):
-    """What a participant gets of the source's data; test data only where it sees its inputs in a way of its own."""
+    """What a participant gets of the source's data; test data only where it sees its inputs in a way of its own.
+
+    Args:
+        data: its training data.
+        labels: its label space; by default that of its data.
+        test: its test data; by default None.
+    """
 
     data: Any
     labels: LabelSpace | None = None
@@ -38,7 +44,11 @@ class Share(NamedTuple):
 
 
 class FederationBuilder:
-    """A recipe's data, loaded and divided: makes the same participants as often as asked."""
+    """A recipe's data, loaded and divided: makes the same participants as often as asked.
+
+    Args:
+        recipe: the recipe.
+    """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

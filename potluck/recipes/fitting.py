@@ -17,7 +17,7 @@ from potluck.methods import METHODS
 WIDTH = 100
 """Of a line."""
 
-MODELS = {
+MODELS_OF_FAMILIES = {
     "answers": ('"mlp"', '{ name = "cnn", channels = [8, 16] }', '"sklearn.tree:DecisionTreeClassifier"'),
     "mixed": ('"mlp"', '{ name = "cnn", channels = [8, 16] }'),
     "named": ('"mlp"', '"cofed3"'),
@@ -155,7 +155,7 @@ def _data(needs: Needs) -> list[str]:
 
 
 def _participants(family: str, needs: Needs) -> list[str]:
-    models, lines = MODELS[family], []
+    models, lines = MODELS_OF_FAMILIES[family], []
     for number in range(PARTICIPANTS):
         lines += ["[[participants]]", f'name = "p{number + 1}"', f"model = {models[number % len(models)]}"]
         lines += ["validation = 0.2"] if needs.validation else []

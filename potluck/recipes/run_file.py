@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from potluck.core.errors import SettingsError, nearest
-from potluck.core.settings import Place, mistakes
+from potluck.core.settings import SettingPath, mistakes
 from potluck.recipes.recipe import Recipe
 from potluck.recipes.references import look_beside
 from potluck.recipes.validation import Origin, Section
@@ -32,14 +32,21 @@ _KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
 
 @dataclass(frozen=True)
 class RunFile(Origin):
-    """A run file, and what was changed about it on the command line."""
+    """A run file, and what was changed about it on the command line.
+
+    Args:
+        path: the file; by default none.
+        content: what it says; by default nothing.
+        lines: where each setting stands; by default nowhere.
+        changed: what was changed on the command line; by default nothing.
+    """
 
     path: Path = Path()
     content: dict[str, Any] = field(default_factory=dict)
-    lines: dict[Place, int] = field(default_factory=dict)
-    changed: tuple[Place, ...] = ()
+    lines: dict[SettingPath, int] = field(default_factory=dict)
+    changed: tuple[SettingPath, ...] = ()
 
-    def tell(self, place: Place) -> str:
+    def tell(self, place: SettingPath) -> str:
         """Line and key of a setting, or of the nearest thing around it that the file holds."""
         while place and isinstance(_at(self.content, place[:-1]), str):
             place = place[:-1]  # `method = "x"` has no line for `method.name`
@@ -49,7 +56,7 @@ class RunFile(Origin):
         line = line_of(place, self.lines)
         return ", ".join([str(self.path), *([f"line {line}"] if line else []), *([key] if key else [])])
 
-    def hint(self, place: Place) -> str:
+    def hint(self, place: SettingPath) -> str:
         """What to do about settings in the file that belong to what was replaced on the command line."""
         if place[-1:] == ("name",) or (*place[:-1], "name") not in self.changed:
             return ""
@@ -113,7 +120,7 @@ def check_size(path: Path, text: str) -> None:
             raise SettingsError(f"{where}: a key of more than {DEEPEST} names; expected fewer dots.")
 
 
-def _at(content: Any, place: Place) -> Any:
+def _at(content: Any, place: SettingPath) -> Any:
     """What the content holds at a place; None if nothing."""
     for part in place:
         try:
@@ -123,12 +130,12 @@ def _at(content: Any, place: Place) -> Any:
     return content
 
 
-def change(content: dict[str, Any], text: str) -> Place:
+def change(content: dict[str, Any], text: str) -> SettingPath:
     """Sets one key as if it stood in the file, and returns its place. A value is TOML; a bare word is text."""
     key, equals, value = text.partition("=")
     if not key.strip() or not equals:
         raise SettingsError(f"{text!r} sets nothing; expected key=value, such as method.alpha=0.5.")
-    place: Place = ()
+    place: SettingPath = ()
     target: Any = content
     *tables, last = key.strip().split(".")
     for name in tables:
@@ -185,11 +192,11 @@ def values_of(text: str) -> list[str]:
     return [value.strip() for value in found if value.strip()]
 
 
-def line_numbers(text: str) -> dict[Place, int]:
+def line_numbers(text: str) -> dict[SettingPath, int]:
     """Where each table and key of a TOML text stands."""
-    found: dict[Place, int] = {}
-    counts: dict[Place, int] = {}
-    table: Place = ()
+    found: dict[SettingPath, int] = {}
+    counts: dict[SettingPath, int] = {}
+    table: SettingPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _TABLE.match(line):
             table = _names(match[2])
@@ -202,18 +209,18 @@ def line_numbers(text: str) -> dict[Place, int]:
     return found
 
 
-def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
+def line_of(place: SettingPath, lines: Mapping[SettingPath, int]) -> int | None:
     """The line of a setting, or of the nearest thing around it that the file holds."""
     return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), None)
 
 
-def _names(dotted: str) -> Place:
+def _names(dotted: str) -> SettingPath:
     return tuple(name.strip().strip("\"'") for name in dotted.split("."))
 
 
-def _in_lists(table: Place, counts: Mapping[Place, int]) -> Place:
+def _in_lists(table: SettingPath, counts: Mapping[SettingPath, int]) -> SettingPath:
     """``participants.plan`` under the second ``[[participants]]`` is ``participants, 1, plan``."""
-    place: Place = ()
+    place: SettingPath = ()
     for end in range(1, len(table) + 1):
         place = (*place, table[end - 1])
         if table[:end] in counts:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from potluck.core.errors import SettingsError
-from potluck.core.settings import Mistake, Place, mistakes
+from potluck.core.settings import Mistake, SettingPath, mistakes
 
 
 class Section(BaseModel):
@@ -26,11 +26,15 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where settings come from: files they name are looked for in ``folder``."""
+    """Where settings come from: files they name are looked for in ``folder``.
+
+    Args:
+        folder: where the files are that they name; by default the working directory.
+    """
 
     folder: Path = Path()
 
-    def tell(self, place: Place) -> str:
+    def tell(self, place: SettingPath) -> str:
         """Where a setting stands, for people."""
         return ".".join(str(part) for part in place) or "the recipe"
 

@@ -23,7 +23,7 @@ ENUMERATED = 13
 MANY = 4
 """From so many on, all are compared at once before any two are."""
 
-Scores = Mapping[int, Mapping[str, float]]
+ScoresOfSeeds = Mapping[int, Mapping[str, float]]
 """Seed → participant → value."""
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -137,7 +137,7 @@ def seeds_needed(pairs: int, level: float = LEVEL) -> int:
     return max(2, math.ceil(math.log2(2 * max(1, pairs) / level)))
 
 
-def compare_scores(scores: Mapping[str, Scores], higher: bool = True) -> Significance:
+def compare_scores(scores: Mapping[str, ScoresOfSeeds], higher: bool = True) -> Significance:
     """Compares entries in pairs, and from four on all at once.
 
     Args:
@@ -164,7 +164,7 @@ def compare_scores(scores: Mapping[str, Scores], higher: bool = True) -> Signifi
     return Significance(pairs, seeds, seeds_needed(len(pairs)), friedman(scores, sorted(shared), sign))
 
 
-def differences(one: Scores, other: Scores, sign: float = 1.0) -> dict[int, Array]:
+def differences(one: ScoresOfSeeds, other: ScoresOfSeeds, sign: float = 1.0) -> dict[int, Array]:
     """Seed by seed, how far the one is above the other at each participant that both measured."""
     found = {}
     for seed in sorted(one.keys() & other.keys()):
@@ -213,7 +213,7 @@ def bootstrap(differences: Sequence[Array], level: float = LEVEL) -> tuple[float
     return float(low), float(high)
 
 
-def friedman(scores: Mapping[str, Scores], seeds: Sequence[int], sign: float = 1.0) -> Ranking | None:
+def friedman(scores: Mapping[str, ScoresOfSeeds], seeds: Sequence[int], sign: float = 1.0) -> Ranking | None:
     """Friedman's test over the seeds that all entries were played with, and Nemenyi's critical difference."""
     if len(scores) < MANY or len(seeds) < 2:
         return None

@@ -23,7 +23,13 @@ TENTH = 0.1
 
 
 class Reached(NamedTuple):
-    """When a target was reached: the round, the bytes of all up to there, and the simulated seconds, if any."""
+    """When a target was reached: the round, the bytes of all up to there, and the simulated seconds, if any.
+
+    Args:
+        round: the round.
+        bytes: what all had sent and received by then.
+        simulated: the virtual clock's seconds by then; by default None.
+    """
 
     round: int
     bytes: int

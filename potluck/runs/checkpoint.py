@@ -90,7 +90,13 @@ def _shard(folder: Path, key: str, number: int) -> Path:
 
 
 class Shards(Mapping[str, Any]):
-    """Entries that are read when asked for, one file of them at a time."""
+    """Entries that are read when asked for, one file of them at a time.
+
+    Args:
+        folder: where the files are.
+        key: the entry that they are parts of.
+        shards: the names in each file.
+    """
 
     def __init__(self, folder: Path, key: str, shards: list[list[str]]) -> None:
         self._files = {name: _shard(folder, key, number) for number, shard in enumerate(shards) for name in shard}

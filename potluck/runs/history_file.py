@@ -22,7 +22,11 @@ Mark = tuple[int, int, str]
 
 
 class HistoryFile:
-    """The file that rows are appended to, which nobody else may change meanwhile."""
+    """The file that rows are appended to, which nobody else may change meanwhile.
+
+    Args:
+        path: the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

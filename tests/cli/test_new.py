@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from potluck.cli.new import TASKS
+from potluck.cli.new import TEMPLATES
 from tests.cli.commands import potluck
 
 
@@ -73,7 +73,7 @@ def test_a_task_that_nobody_knows(here):
     assert not (here / "mine.py").exists()
 
 
-@pytest.mark.parametrize("task", list(TASKS))
+@pytest.mark.parametrize("task", list(TEMPLATES))
 def test_what_is_written_is_readable(here, task):
     potluck("new", "--task", task)
     text = (here / "federation.toml").read_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from potluck.core.architecture import layout_of
-from potluck.methods.depth import Place, layers_of, place_of
+from potluck.methods.depth import LayerPlace, layers_of, place_of
 from potluck.models import build
 from tests.tables import SHAPE, deep_cnn
 
@@ -13,10 +13,10 @@ def layers(network):
 
 
 def test_the_place_of_an_entry():
-    assert place_of("layer3.1.conv2.weight") == Place("layer3", 1, "conv2.weight")
-    assert place_of("blocks.7.norm.bias") == Place("blocks", 7, "norm.bias")
-    assert place_of("fc.weight") == Place("fc", None, "weight")
-    assert place_of("4.weight") == Place("", 4, "weight")
+    assert place_of("layer3.1.conv2.weight") == LayerPlace("layer3", 1, "conv2.weight")
+    assert place_of("blocks.7.norm.bias") == LayerPlace("blocks", 7, "norm.bias")
+    assert place_of("fc.weight") == LayerPlace("fc", None, "weight")
+    assert place_of("4.weight") == LayerPlace("", 4, "weight")
 
 
 def test_blocks_are_layers():

@@ -84,7 +84,15 @@ class Trials:
 @dataclass(frozen=True)
 class Turn:
     """Trainings of one kind that worker processes are to carry out: where they are among the jobs, and how many samples
-    all of the kind run over in this wave."""
+    all of the kind run over in this wave.
+
+    Args:
+        kind: the kind of training.
+        strategy: how they are carried out.
+        trial: whether the strategy is being tried out.
+        at: where they are among the jobs.
+        samples: how many samples all of the kind run over in this wave.
+    """
 
     kind: Kind
     strategy: Strategy

@@ -37,7 +37,12 @@ ALIGNED = 64
 
 @dataclass(frozen=True)
 class Forked:
-    """A training for a worker. With ``channels_last`` its network's convolutions run in that layout."""
+    """A training for a worker. With ``channels_last`` its network's convolutions run in that layout.
+
+    Args:
+        job: the training.
+        channels_last: whether its network's convolutions run in that layout; by default False.
+    """
 
     job: Job
     channels_last: bool = False
@@ -45,7 +50,11 @@ class Forked:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a worker could not carry a training out. The network is as it was."""
+    """Why a worker could not carry a training out. The network is as it was.
+
+    Args:
+        reason: why.
+    """
 
     reason: str
 

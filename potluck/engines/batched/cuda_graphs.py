@@ -26,6 +26,13 @@ class Replayed:
     Capturing changes the state: whoever captures writes it afterwards. Graphs of one ``pool`` share their memory and
     must not run at the same time. Nor must graphs captured on one ``stream``: cuBLAS has one workspace for each stream
     and uses it wherever the graph is replayed, so that two at once would spoil each other's products.
+
+    Args:
+        step: the step.
+        inputs: tensors like those that it will read.
+        stream: what it is captured on.
+        pool: the memory that it may share with other graphs.
+        try_kernels: whether cuDNN tries out its kernels before it is captured.
     """
 
     def __init__(self, step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernels: bool) -> None:

@@ -47,7 +47,13 @@ on how many run together; unless those are fewer than this: then they are the bl
 
 @dataclass(frozen=True, eq=False)
 class JobStack:
-    """Jobs to be answered together, and where they stand among all jobs. ``key`` None: one that is answered alone."""
+    """Jobs to be answered together, and where they stand among all jobs.
+
+    Args:
+        key: what they have in common; None for one that is answered alone.
+        jobs: the jobs.
+        at: where they stand among all jobs.
+    """
 
     key: Hashable | None
     jobs: list[Job]
@@ -82,7 +88,12 @@ class JobStack:
 
 
 class Batched(Engine):
-    """Answers all jobs that can be stacked together, in stacks of a size that suits the device."""
+    """Answers all jobs that can be stacked together, in stacks of a size that suits the device.
+
+    Args:
+        device: where networks are trained and read.
+        precision: what they compute in; by default "torch", PyTorch's own choice.
+    """
 
     def __init__(self, device: torch.device, precision: str = "torch") -> None:
         super().__init__(device, precision)

@@ -22,11 +22,11 @@ STACKABLE_OPTIMIZERS = ("sgd", "adam", "adamw")
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 
-Moments = dict[str, Tensor]
+OptimizerMoments = dict[str, Tensor]
 """What optimizers remember of one parameter of each network."""
 
 
-def fresh(plan: Plan, parameter: Tensor) -> Moments:
+def fresh(plan: Plan, parameter: Tensor) -> OptimizerMoments:
     """What optimizers remember at first."""
     if plan.optimizer == "sgd":
         return {"momentum_buffer": torch.zeros_like(parameter)} if plan.momentum else {}
@@ -47,7 +47,7 @@ def advance(
     plan: Plan,
     parameters: Mapping[str, Tensor],
     gradients: Gradients,
-    moments: Mapping[str, Moments],
+    moments: Mapping[str, OptimizerMoments],
     lr: Tensor,
     abreast: bool = False,
 ) -> None:
@@ -66,7 +66,7 @@ def _fused_adam(
     plan: Plan,
     parameters: Mapping[str, Tensor],
     gradients: Gradients,
-    moments: Mapping[str, Moments],
+    moments: Mapping[str, OptimizerMoments],
     lr: Tensor,
     abreast: bool,
 ) -> None:
@@ -100,7 +100,7 @@ def _fused_adam(
         torch._foreach_add_([count[1:] for count in counts], 1)
 
 
-def _advance_one(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
+def _advance_one(plan: Plan, parameter: Tensor, gradient: Tensor, moments: OptimizerMoments, lr: Tensor) -> None:
     """One step of one parameter of each network."""
     if plan.optimizer == "adamw":
         parameter.mul_(_each(1 - lr * plan.weight_decay, parameter))
@@ -112,13 +112,13 @@ def _advance_one(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Momen
         _adam(parameter, gradient, moments, lr)
 
 
-def _sgd(plan: Plan, parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
+def _sgd(plan: Plan, parameter: Tensor, gradient: Tensor, moments: OptimizerMoments, lr: Tensor) -> None:
     if plan.momentum:
         gradient = moments["momentum_buffer"].mul_(plan.momentum).add_(gradient)
     parameter.addcmul_(gradient, _each(lr, parameter), value=-1)
 
 
-def _adam(parameter: Tensor, gradient: Tensor, moments: Moments, lr: Tensor) -> None:
+def _adam(parameter: Tensor, gradient: Tensor, moments: OptimizerMoments, lr: Tensor) -> None:
     count = moments["step"].add_(1).double()
     mean = moments["exp_avg"].lerp_(gradient, 1 - BETAS[0])
     square = moments["exp_avg_sq"].mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from potluck.core.inputs import Batch, nested
 from potluck.core.job import Job
 from potluck.core.model_view import FrozenModel, ModelView
-from potluck.engines.batched.optimizers import Moments
+from potluck.engines.batched.optimizers import OptimizerMoments
 from potluck.learners.network import Network, skeleton
 from potluck.learners.schedule import JointStep, batch_of
 
@@ -29,11 +29,20 @@ Slots = list[tuple[Tensor, ...]]
 
 
 class StackState(NamedTuple):
-    """All that a step of a stack's networks reads; the first three are what it changes."""
+    """All that a step of a stack's networks reads; the first three are what it changes.
+
+    Args:
+        parameters: those that are trained.
+        buffers: the buffers.
+        moments: what optimizers remember.
+        frozen: the parameters that stay as they are.
+        mask: where parameters may change.
+        context: what objectives read besides the batch.
+    """
 
     parameters: Stack
     buffers: Stack
-    moments: dict[str, Moments]
+    moments: dict[str, OptimizerMoments]
     frozen: Stack
     mask: Stack
     context: list[Stack]
@@ -41,7 +50,12 @@ class StackState(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much there is room for, in all."""
+    """How much there is room for, in all.
+
+    Args:
+        networks: for how many networks.
+        samples: for how many samples of all of them together.
+    """
 
     networks: int
     samples: int
@@ -143,7 +157,14 @@ def made_by_turn(job: Job, device: torch.device) -> bool:
 
 
 class StackedData:
-    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up."""
+    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up.
+
+    Args:
+        first: one of the jobs.
+        capacity: for how many samples there is room.
+        dtype: what networks compute in.
+        device: where they are.
+    """
 
     def __init__(self, first: Job, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device = dtype, device
@@ -204,7 +225,14 @@ class StackedData:
 
 
 class StackedContext:
-    """What the participants were given, stacked: tensors and companions' weights by slice, the rest as it is."""
+    """What the participants were given, stacked: tensors and frozen models' weights by slice, the rest as it is.
+
+    Args:
+        given: one participant's context.
+        own: its network, whose code frozen models without a module of their own run.
+        slots: for how many participants there is room.
+        device: where they are.
+    """
 
     def __init__(self, given: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
         self._plain, self._structure = tree_flatten(dict(given))
@@ -255,6 +283,11 @@ class SubStack:
 
     Networks with unequal data do not all take part in every step. Those who do would have to be looked up in their
     stack, and put back, at each. They move into a sub-stack instead, and stay as long as the same ones go on together.
+
+    Args:
+        whole: the stack's tensors.
+        slots: the same, network by network.
+        count: for how many networks it has room.
     """
 
     def __init__(self, whole: StackState, slots: Slots, count: int) -> None:
@@ -282,7 +315,9 @@ class SubStack:
 class SubStacks:
     """The sub-stacks of a stack, by how many networks they have room for.
 
-    ``kept``: each stays for good, with the graphs that were captured over it; otherwise there is one at a time.
+    Args:
+        whole: the stack's tensors.
+        kept: whether each stays for good, with the graphs that were captured over it; otherwise there is one at a time.
     """
 
     def __init__(self, whole: StackState, kept: bool) -> None:

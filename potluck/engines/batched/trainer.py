@@ -45,7 +45,7 @@ from potluck.engines.batched.stacking import (
 )
 from potluck.learners.gradients import check_each_sample, gradients_in_pieces, noise_apart, of_each_sample
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.schedule import JointStep, Shape, Step, batch_schedule, epoch_means, in_lockstep
+from potluck.learners.schedule import JointStep, Step, StepShape, batch_schedule, epoch_means, in_lockstep
 
 Objectives = tuple[AnyObjective, ...]
 
@@ -55,13 +55,17 @@ where the GPU waits for Python most of the time."""
 
 
 class GraphKey(NamedTuple):
-    """What a graph of a turn depends on."""
+    """What a graph of a turn depends on.
 
-    shape: Shape
+    Args:
+        shape: how many networks take the step, and how many samples each.
+        abreast: whether its networks can be advanced as one.
+        full: whether as many networks take part as the stack can hold.
+    """
+
+    shape: StepShape
     abreast: bool
-    """Whether its networks can be advanced as one."""
     full: bool
-    """Whether as many networks take part as the stack can hold."""
 
 
 class StepInputs(NamedTuple):

@@ -21,7 +21,7 @@ from potluck.engines.batched.kernels.batch_norm import beside
 FEW_POSITIONS, FEW_CHANNELS = 4, 4
 """Up to how many positions of its output map, or channels of its input, a convolution runs as a matrix product."""
 
-Pair = tuple[int, int]
+IntPair = tuple[int, int]
 
 
 def convolution(
@@ -45,7 +45,7 @@ class Convolution(Function):
     """A convolution without bias that knows how to be stacked."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> Tensor:
+    def forward(x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair) -> Tensor:
         return F.conv2d(x, weight, None, stride, padding)
 
     @staticmethod
@@ -60,7 +60,9 @@ class Convolution(Function):
         return (dx if ctx.needs_input_grad[0] else None), dw, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> tuple[Tensor, int]:
+    def vmap(
+        info: Any, in_dims: Any, x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair
+    ) -> tuple[Tensor, int]:
         if in_dims[1] is None:  # one network, many inputs
             x = x.movedim(in_dims[0], 0)
             return torch.unflatten(F.conv2d(x.flatten(0, 1), weight, None, stride, padding), 0, x.shape[:2]), 0
@@ -79,7 +81,7 @@ class ConvolutionGradient(Function):
 
     @staticmethod
     def forward(
-        grad: Tensor, x: Tensor, weight: Tensor, stride: Pair, padding: Pair, inner: bool
+        grad: Tensor, x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair, inner: bool
     ) -> tuple[Tensor, Tensor]:
         return _gradients(grad, x, weight, stride, padding, inner, groups=1)
 
@@ -98,8 +100,8 @@ class ConvolutionGradient(Function):
         grad: Tensor,
         x: Tensor,
         weight: Tensor,
-        stride: Pair,
-        padding: Pair,
+        stride: IntPair,
+        padding: IntPair,
         inner: bool,
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         grad, x, weight = (
@@ -122,7 +124,7 @@ class ConvolutionGradient(Function):
 
 
 def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, stride: Pair, padding: Pair, inner: bool, groups: int
+    grad: Tensor, x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair, inner: bool, groups: int
 ) -> tuple[Tensor, Tensor]:
     dx, dw, _ = torch.ops.aten.convolution_backward(
         grad, x, weight, None, stride, padding, (1, 1), False, (0, 0), groups, [inner, True, False]
@@ -134,20 +136,20 @@ def _filters(weight: Tensor) -> Tensor:
     return weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
 
 
-def _as_product(x: Iterable[int], weight: Iterable[int], stride: Pair, padding: Pair) -> bool:
+def _as_product(x: Iterable[int], weight: Iterable[int], stride: IntPair, padding: IntPair) -> bool:
     """Whether a stacked convolution is better off as a matrix product."""
     height, width = _output(tuple(x), tuple(weight), stride, padding)
     return height * width <= FEW_POSITIONS or tuple(x)[-3] <= FEW_CHANNELS
 
 
-def _output(x: tuple[int, ...], weight: tuple[int, ...], stride: Pair, padding: Pair) -> Pair:
+def _output(x: tuple[int, ...], weight: tuple[int, ...], stride: IntPair, padding: IntPair) -> IntPair:
     """The size of the map a convolution puts out."""
     sizes = zip(x[-2:], weight[-2:], stride, padding, strict=True)
     height, width = ((size + 2 * pad - kernel) // step + 1 for size, kernel, step, pad in sizes)
     return height, width
 
 
-def _product(x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> Tensor:
+def _product(x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair) -> Tensor:
     """networks × samples × channels × height × width, as one matrix product for each network."""
     height, width = _output(x.shape, weight.shape, stride, padding)
     with _reduced_like_convolutions():
@@ -156,7 +158,7 @@ def _product(x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> Tensor:
 
 
 def _product_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, stride: Pair, padding: Pair, inner: bool
+    grad: Tensor, x: Tensor, weight: Tensor, stride: IntPair, padding: IntPair, inner: bool
 ) -> tuple[Tensor, Tensor]:
     columns = _columns(x, weight.shape[-2:], stride, padding)
     rows = grad.movedim(2, -1).flatten(1, 3)
@@ -168,7 +170,7 @@ def _product_gradients(
     return _gathered(torch.unflatten(spread, -1, weight.shape[2:]), x.shape, stride, padding), dw
 
 
-def _columns(x: Tensor, kernel: Iterable[int], stride: Pair, padding: Pair) -> Tensor:
+def _columns(x: Tensor, kernel: Iterable[int], stride: IntPair, padding: IntPair) -> Tensor:
     """What each position of the output looks at: networks × (samples · positions) × (channels · kernel)."""
     high, wide = kernel
     x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]))
@@ -176,7 +178,7 @@ def _columns(x: Tensor, kernel: Iterable[int], stride: Pair, padding: Pair) -> T
     return seen.movedim(2, 4).flatten(4).flatten(1, 3)
 
 
-def _gathered(spread: Tensor, shape: Iterable[int], stride: Pair, padding: Pair) -> Tensor:
+def _gathered(spread: Tensor, shape: Iterable[int], stride: IntPair, padding: IntPair) -> Tensor:
     """The opposite of ``_columns``: what each position of the input is owed, added up."""
     networks, samples, channels, high, wide = shape
     _, _, height, width, _, *kernel = spread.shape
@@ -200,5 +202,5 @@ def _reduced_like_convolutions() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _pair(value: Any) -> Pair:
+def _pair(value: Any) -> IntPair:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])

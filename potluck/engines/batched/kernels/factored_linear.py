@@ -19,7 +19,12 @@ from potluck.core.plan import Plan
 
 
 class Call(NamedTuple):
-    """A linear layer's turn in a network's pass: whose weights, and the shape of what came out for each sample."""
+    """A linear layer's turn in a network's pass: whose weights, and the shape of what came out for each sample.
+
+    Args:
+        weight: the name of its weight.
+        shape: what came out for each sample.
+    """
 
     weight: str
     shape: tuple[int, ...]
@@ -35,7 +40,12 @@ class OtherCallsError(Exception):
 
 
 class Watched(TorchFunctionMode):
-    """While it is on, notes the calls of linear layers, and which parameters anything else looks at."""
+    """While it is on, notes the calls of linear layers, and which parameters anything else looks at.
+
+    Args:
+        parameters: the network's parameters, by name.
+        samples: how many samples there are in the pass.
+    """
 
     def __init__(self, parameters: Mapping[str, Tensor], samples: int) -> None:
         super().__init__()
@@ -65,7 +75,14 @@ class Watched(TorchFunctionMode):
 
 
 class Factored(Watched):
-    """While it is on, layers keep what goes in, and add a zero to what comes out: its gradient is G."""
+    """While it is on, layers keep what goes in, and add a zero to what comes out: its gradient is G.
+
+    Args:
+        parameters: the network's parameters, by name.
+        samples: how many samples there are in the pass.
+        expected: the calls whose gradients stay in factors.
+        zeros: what is added to what comes out, for each of these calls.
+    """
 
     def __init__(
         self, parameters: Mapping[str, Tensor], samples: int, expected: Sequence[Call], zeros: Sequence[Tensor]
