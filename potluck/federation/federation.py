@@ -28,10 +28,10 @@ from potluck.federation.admission import Admission, published, published_test
 from potluck.federation.availability import Availability, Presence, as_availability
 from potluck.federation.clock import VirtualClock
 from potluck.federation.method import Method
-from potluck.federation.newcomers import adapting, check_newcomers, has_joined, nothing_noted
+from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
-from potluck.federation.round import ExchangeLoop, ExchangeTally, ParticipantTally
+from potluck.federation.round import ExchangeLoop, ParticipantTally
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
@@ -116,8 +116,7 @@ class Federation:
         newcomers = list(unseen)
         admitted = self._admitted(chain(participants, newcomers), shown, tests)
         self.unseen = {p.name: admitted.pop(p.name) for p in newcomers}
-        self.unseen_epochs = unseen_epochs
-        check_newcomers(method, self.unseen, unseen_epochs)
+        self._newcomers = Newcomers(self.unseen, method, unseen_epochs)
         self.participants = admitted
         self.unseen_metrics: dict[str, Metrics] = {}
         """What those who took no part scored when the last run had ended."""
@@ -276,31 +275,23 @@ class Federation:
 
         Nothing of it stays: not with the server, not in the history. It is the same after a resume.
         """
-        people = [self.unseen[name] for name in sorted(self.unseen)]
+        people = self._newcomers.prepare(self.seed, self._shown, self.history.rounds)
         if not people:
             return {}
-        for person in people:
-            person.join(self.seed, self._shown, self.method)
-            person.round = self.history.rounds
-        travelled = self.travelled
+        before = self.travelled
         with nothing_noted(self.server):
             tallies = self._exchanges.play("join", people, self.keep_optimizer, timed=False)
-        self._travelled_before(travelled)
-        there = [person for person in people if has_joined(person.name, tallies[person.name])]
-        if self.unseen_epochs:
-            list(self.engine.start("adapt", there, adapting(self.unseen_epochs), self.keep_optimizer))
-        scores = self.engine.evaluate({person.name: person for person in there}, self.test_of, self._answering)
+        self._exchanges.count_on(before)
+        there = self._newcomers.joined(tallies)
+        if self._newcomers.epochs:
+            list(self.engine.start("adapt", list(there.values()), self._newcomers.adapt, self.keep_optimizer))
+        scores = self.engine.evaluate(there, self.test_of, self._answering)
         return {name: scores[name][OWN] if name in scores else self.unseen[name].task.nothing for name in tallies}
 
     @property
     def travelled(self) -> dict[str, dict[str, int]]:
         """What travelled at each exchange so far: how many answers and replies, and their bytes."""
         return {name: asdict(tally) for name, tally in self._exchanges.travelled.items()}
-
-    def _travelled_before(self, travelled: Mapping[str, Mapping[str, int]]) -> None:
-        """Goes on counting from what ``travelled`` was."""
-        for name, counts in travelled.items():
-            self._exchanges.travelled[name] = ExchangeTally(**counts)
 
     def snapshot(self) -> State:
         """Everything that lasts between rounds: what a checkpoint holds. Participants' entries are made on access."""
@@ -321,7 +312,7 @@ class Federation:
             self.participants[name].restore(kept)
             self._store(self.participants[name])
         self.server.restore(snapshot["server"])
-        self._travelled_before(snapshot.get("travelled", {}))
+        self._exchanges.count_on(snapshot.get("travelled", {}))
         self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}
         self.engine.restore(snapshot["engine"])
         self.history = history
@@ -384,7 +375,7 @@ class Federation:
                 "bytes_up": tally.bytes_up + joining.bytes_up,
                 "bytes_down": tally.bytes_down + joining.bytes_down,
                 "seconds": tally.seconds + joining.seconds,
-                **self._simulated(tally, joining),
+                **({} if self.clock is None else {"simulated_seconds": tally.simulated + joining.simulated}),
                 "took_part": name in took_part,
                 "refused": tally.refused or joining.refused,
             }
@@ -401,12 +392,6 @@ class Federation:
             for model, metrics in found.items():
                 if model != OWN and not self.history.says(name, metrics, model):
                     yield {"round": number, "participant": name, "model": model, **metrics, **IDLE}
-
-    def _simulated(self, *tallies: ParticipantTally) -> Row:
-        """What a row says of the virtual clock, where there is one."""
-        if self.clock is None:
-            return {}
-        return {"simulated_seconds": sum(tally.simulated_seconds or 0.0 for tally in tallies)}
 
     def _chosen(self, number: int) -> list[str]:
         """Who takes part in a round: drawn from seed and round alone, among those whose joining succeeded."""

@@ -52,6 +52,11 @@ class ParticipantTally:
     since: int = 1
     absent: bool = False
 
+    @property
+    def simulated(self) -> float:
+        """How far the virtual clock was, with none as 0."""
+        return self.simulated_seconds or 0.0
+
 
 @dataclass(slots=True)
 class ExchangeTally:
@@ -118,6 +123,10 @@ class ExchangeLoop:
         self._orders: dict[str, ExchangeOrder] = {}
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
+
+    def count_on(self, travelled: Mapping[str, Mapping[str, int]]) -> None:
+        """Goes on counting from what had travelled at each exchange."""
+        self.travelled |= {name: ExchangeTally(**counts) for name, counts in travelled.items()}
 
     def play(
         self,

@@ -31,7 +31,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions, draft_point
 from potluck.methods.averaging import Merger, Merging
-from potluck.methods.feature_alignment import _ShapesSchema, aligned, maps
+from potluck.methods.feature_alignment import ShapesSchema, aligned, maps
 from potluck.methods.label_sharing import USUAL
 from potluck.methods.windows import Part
 
@@ -168,7 +168,7 @@ class DraftFed(Merging):
 
     def _shapes_schema(self, server: Server, sender: str) -> Schema:
         shape = TensorSpec((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
-        return _ShapesSchema({"shapes": shape}, samples=self._rows(server), budget=server.budget)
+        return ShapesSchema({"shapes": shape}, samples=self._rows(server), budget=server.budget)
 
     @exchange(_shapes_schema, phase="join")
     def shapes(self, server: Server, answers: Answers) -> Payload:

@@ -37,8 +37,13 @@ def aligned(draft: Tensor, shape: Sequence[int], pad: bool = True) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ShapesForm(Schema):
-    """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload."""
+class ShapesSchema(Schema):
+    """Shapes of drafts that the server may allocate memory for: with that many samples they fit into a payload.
+
+    Args:
+        samples: how many samples drafts are made of; by default 1.
+        budget: how many bytes they may have; by default 0.
+    """
 
     samples: int = 1
     budget: int = 0

@@ -23,6 +23,7 @@ def differs(found, expected):
         ({"a": 2, "b": 2, "c": 1}, 1, 1, ["a", "b"]),
         ({"a": 2}, 1, 1, ["a"]),
         ({"a": [1, 2], "b": ["1", "2"], "c": [1, 2]}, None, [1, 2], ["b"]),
+        ({"a": {"x": 1, "y": 2}, "b": {"x": 1}, "c": {"y": 2, "x": 1}}, None, {"x": 1, "y": 2}, ["b"]),
     ],
 )
 def test_the_odd_ones_are_refused(told, known, common, odd):

@@ -128,3 +128,14 @@ def test_a_device_may_be_slower_than_a_step_a_second():
 def test_what_the_profiles_say():
     phone = DEVICES["phone"]
     assert (phone.steps_per_second, phone.upload, phone.download, phone.latency) == (5, 1.25e6, 5e6, 0.05)
+
+
+def test_the_named_devices():
+    """Mobile: 10 and 40 Mbit/s; at home: 20 and 100; a data centre: 1 Gbit/s."""
+    assert {name: (8 * device.upload, 8 * device.download) for name, device in DEVICES.items()} == {
+        "phone": (10e6, 40e6),
+        "laptop": (20e6, 100e6),
+        "server": (1e9, 1e9),
+    }
+    assert [device.steps_per_second for device in DEVICES.values()] == [5, 20, 200]
+    assert [device.latency for device in DEVICES.values()] == [0.05, 0.02, 0.001]

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ import torch
 from sklearn.svm import SVC
 
 import potluck
-from potluck.federation.fingerprint import fingerprint
+from potluck.core.model_spec import ModelSpec
+from potluck.federation.fingerprint import fingerprint, settings_as_run
 from potluck.methods import MHAT, CoFED, Local
+from potluck.models import build
 from potluck.runs import CheckpointError
 from tests.tables import PLAN, agree, made_data, mlp, participants
 
@@ -193,3 +197,28 @@ def test_shapes_and_types_of_data_decide_too():
     assert len({x.nbytes for x in shapes[:2]} | {np.zeros((4, 12), dtype="float32").nbytes}) == 1
     assert len({found(x) for x in shapes}) == 3
     assert found(shapes[0]) == found(shapes[0].copy())
+
+
+class Declaring(Local):
+    """Declares a model whose plan is no setting of the method's."""
+
+    rate: ClassVar[float] = 0.1
+    widths: ClassVar[tuple[int, ...]] = (4,)
+
+    def models(self, me):
+        return {"common": ModelSpec(partial(build, "mlp", hidden=self.widths), plan=potluck.Plan(lr=self.rate))}
+
+
+def test_what_a_method_declares_decides_too(monkeypatch):
+    def found():
+        people = participants([mlp(i) for i in range(2)])
+        return fingerprint(potluck.Federation(people, Declaring(), engine="serial"))
+
+    usual, plain = found(), fingerprint(potluck.Federation(participants([mlp(0)]), Local(), engine="serial"))
+    assert found() == usual
+    assert "models" not in str(settings_as_run(potluck.Federation(participants([mlp(0)]), Local()))["participants"])
+    assert plain["participants"] != usual["participants"]
+    for name, value in (("rate", 0.2), ("widths", (5,))):
+        with monkeypatch.context() as patch:
+            patch.setattr(Declaring, name, value)
+            assert {key for key, text in found().items() if usual[key] != text} == {"participants"}

@@ -60,3 +60,19 @@ def test_needs_in_words():
 
 def test_defaults_that_json_can_hold():
     assert plain((1, potluck.Plan(lr=0.5))) == [1, {"lr": 0.5}]
+
+
+class Whispering(Gossip):
+    """Tells one neighbour.
+
+    Args:
+        neighbours: as in ``Gossip``; by default 1.
+    """
+
+    neighbours: int = 1
+
+
+def test_what_is_explained_where_a_method_comes_from_is_read_there():
+    assert (
+        facts_of(Whispering).settings["neighbours"].about == "how many others hear of it, at least one; by default 1."
+    )

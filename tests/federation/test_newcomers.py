@@ -54,6 +54,7 @@ def test_nobody_notices_them(storage):
     found = beside.run(2)
     agree(expected.rows(), found.rows(), tolerance=0)
     assert set(beside.server.state["samples"]) == {"p0", "p1", "p2"}
+    assert beside.travelled == alone.travelled
 
 
 def test_serial_and_batched_agree():
@@ -106,3 +107,12 @@ def test_a_method_that_lets_nobody_join_late_has_nothing_for_them():
 def test_epochs_are_a_number(epochs):
     with pytest.raises(SettingsError, match="unseen_epochs is"):
         federation(unseen=newcomers(), unseen_epochs=epochs)
+
+
+def test_each_time_they_are_newcomers_again():
+    """What one was given, and learned, after an earlier run is forgotten when it comes again."""
+    at_once, by_and_by = (federation(Local(), unseen=newcomers(), unseen_epochs=2) for _ in range(2))
+    at_once.run(2)
+    by_and_by.run(1)
+    by_and_by.run(1)
+    assert by_and_by.unseen_metrics == at_once.unseen_metrics == at_once.evaluate_unseen()

@@ -96,3 +96,11 @@ def test_what_cannot_be_fitted_or_transformed_is_told():
 
 def test_a_pipeline_of_several_steps_works():
     assert fitted(make_pipeline(COLUMNS, StandardScaler()))(samples()).x.shape == (4, 4)
+
+
+def test_every_seed_is_one_that_scikit_learn_takes():
+    """It takes those below 2**32."""
+    for seed in range(8):
+        prepared = Preprocessing(QuantileTransformer(n_quantiles=2, subsample=3), "clinic")
+        prepared.fit(samples(np.arange(4.0)[:, None]), Classification(("no", "yes")), seed)
+        assert prepared(samples(np.ones((4, 1)))).x.shape == (4, 1)

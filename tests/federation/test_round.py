@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 import torch
 
 import potluck
+from potluck.core.errors import PotluckError
 from potluck.core.party import Arrival
-from potluck.core.payload import Payload
+from potluck.core.payload import LazyReplies, Payload
 from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
 from potluck.engines.serial import Serial
@@ -261,3 +264,101 @@ def test_what_travels_at_each_exchange_adds_up_to_the_history(tmp_path):
     resumed = federation()
     resumed.run(rounds=3, run_dir=tmp_path, resume=True)
     assert resumed.travelled == counted
+
+
+class Elsewhere(potluck.Participant):
+    """Taken for one on another machine."""
+
+    is_local = False
+
+
+def with_a_stranger(method, **settings):
+    """A federation of three, of whom the round takes p2 for one on another machine."""
+    federation = Federation(nets(), method, engine="serial", **settings)
+    federation.participants["p2"].__class__ = Elsewhere
+    return federation
+
+
+class Failing(Telling):
+    """The server's half meets what it does not expect."""
+
+    notes: ClassVar[dict[str, type]] = {"heard": int}
+
+    @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((None,))}))
+    def tell(self, server, answers):
+        raise ZeroDivisionError([sender for sender, _ in answers])
+
+
+def test_a_merge_that_fails_ends_the_run_unless_somebody_else_may_be_to_blame():
+    with pytest.raises(ZeroDivisionError):
+        Federation(nets(), Failing(log=[]), engine="serial").run(1)
+    federation = with_a_stranger(Failing(log=[]))
+    rows = federation.run(1).rows()
+    assert [row["refused"] for row in rows] == ["tell: nothing was merged, for anybody (ZeroDivisionError)"] * 3
+    assert federation.method.log[3:] == ["p0 is ended", "p1 is ended", "p2 is ended"]
+
+
+class Spoiling(Telling):
+    """What the server replies to p2 is no number, and is made only when it is handed out."""
+
+    notes: ClassVar[dict[str, type]] = {"heard": int}
+
+    @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((None,))}))
+    def tell(self, server, answers):
+        senders = [sender for sender, _ in answers]
+        return LazyReplies(senders, lambda sender: Payload({"x": torch.tensor(float("nan" if sender == "p2" else 0))}))
+
+
+def test_a_reply_that_is_made_late_is_checked_before_it_leaves_the_machine():
+    at_home = Federation(nets(), Spoiling(log=[]), engine="serial").run(1).rows()
+    assert [row["refused"] for row in at_home] == [None] * 3
+    with pytest.raises(PotluckError, match="the result cannot be sent"):
+        with_a_stranger(Spoiling(log=[])).run(1)
+
+
+class Hasty(Telling):
+    """p1 says hello again where it should tell."""
+
+    def round(self, me):
+        if me.name == "p1":
+            yield Exchange("hello", Payload())
+        yield from super().round(me)
+
+
+def test_what_is_not_due_is_a_mistake_of_the_method_where_it_runs():
+    with pytest.raises(TypeError, match=r"Hasty at p1: .* Exchanges come in the order in which the method defines"):
+        Federation(nets(), Hasty(log=[]), engine="serial").run(1)
+
+
+class Picky(Telling):
+    """The server's half refuses p2, in joining or in a round."""
+
+    phase: str
+    notes: ClassVar[dict[str, type]] = {"heard": int}
+
+    @potluck.exchange(lambda self, server, sender: Schema(), phase="join")
+    def hello(self, server, answers):
+        list(answers)
+        if self.phase == "join":
+            server.refuse("p2", "it says hello too loudly")
+        return Payload(facts={"hello": 3})
+
+    @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((None,))}))
+    def tell(self, server, answers):
+        if "p2" in {sender for sender, _ in answers}:
+            server.refuse("p2", "it told too much")
+        return Payload()
+
+
+def test_whom_the_server_refuses_in_a_round_is_left_out_and_the_others_go_on():
+    federation = Federation(nets(), Picky(log=[], phase="round"), engine="serial")
+    rows = federation.run(1).rows()
+    assert [row["refused"] for row in rows] == [None, None, "it told too much"]
+    assert federation.method.log[3:] == ["p2 is ended", "p0 has an answer", "p1 has an answer"]
+
+
+def test_whom_the_server_refuses_at_joining_does_not_fit():
+    with pytest.raises(potluck.RequirementsError, match=r"p2 does not fit the others: it says hello too loudly\."):
+        Federation(nets(), Picky(log=[], phase="join"), engine="serial").run(1)
+    rows = with_a_stranger(Picky(log=[], phase="join")).run(1).rows()
+    assert [row["took_part"] for row in rows] == [True, True, False], "somebody on another machine stays out alone"
