@@ -254,7 +254,13 @@ class Merger:
 
 
 class UpdateSize(NamedTuple):
-    """How large an update is, and what it starts from: as root mean squares; and how many values it has."""
+    """How large an update is.
+
+    Args:
+        change: its root mean square.
+        before: that of what it starts from.
+        values: how many values it has.
+    """
 
     change: float
     before: float

@@ -129,7 +129,7 @@ class CoFED(Merging):
             labels = TensorSpec(("rows",), torch.int32, low=0, high=len(me.labels) - 1)
         else:
             labels = TensorSpec(("rows", me.task.outputs))
-        return Rows({"rows": rows, "labels": labels}, lengths={"rows": (0, len(me.public))})
+        return RowsInOrder({"rows": rows, "labels": labels}, lengths={"rows": (0, len(me.public))})
 
     @exchange(ballot_schema, reply=result_schema)
     def votes(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
@@ -165,7 +165,7 @@ class CoFED(Merging):
         return dict.fromkeys(merger.senders, reply)
 
 
-class Rows(Schema):
+class RowsInOrder(Schema):
     """Rows that are named once, in order."""
 
     def check(self, payload: Payload) -> None:

@@ -79,7 +79,11 @@ def geometric_median(squared: Tensor, weights: Tensor, smoothing: float, steps: 
 
 
 class Rule(Settings):
-    """What all robust merges have in common."""
+    """What all robust merges have in common.
+
+    Args:
+        name: the rule's name, as a file says it.
+    """
 
     name: str
 

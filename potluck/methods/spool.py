@@ -20,7 +20,13 @@ ALIGNED = 64
 
 @dataclass(frozen=True)
 class Spooled:
-    """Where a tensor is in a spool, and what it is."""
+    """Where a tensor is in a spool, and what it is.
+
+    Args:
+        at: its first byte.
+        dtype: its type.
+        shape: its shape.
+    """
 
     at: int
     dtype: torch.dtype

@@ -24,7 +24,13 @@ Holders = tuple[str, ...]
 
 
 class Waiting(NamedTuple):
-    """A part that waits on disk, and whose it is."""
+    """A part that waits on disk.
+
+    Args:
+        sender: whose it is.
+        part: the part, but for its values.
+        spooled: where its values are.
+    """
 
     sender: str
     part: Part
