@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from potluck.core.errors import PotluckError
 from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
+from potluck.runs import checkpoint
+from potluck.runs.checkpoint import CheckpointError
 from potluck.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -53,7 +56,17 @@ class StoredRun:
             check_resumable(
                 people, federation.method, federation.keep_optimizer, federation.channel, federation.participation
             )
-            federation.restore(*found)
+            try:
+                if set(found[0]["participants"]) != set(federation.participants):
+                    raise ValueError("it is of other participants")
+                federation.restore(*found)
+            except checkpoint.UNREADABLE as error:
+                if isinstance(error, PotluckError):
+                    raise
+                raise CheckpointError(
+                    f"The newest checkpoint in {self.path} holds what this federation has not written "
+                    f"({type(error).__name__}: {error}). Start again in a new folder."
+                ) from error
         self._begun = True
 
     def keep(self, number: int, checkpoint: bool) -> None:

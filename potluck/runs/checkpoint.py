@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,6 +39,10 @@ Fingerprint = dict[str, str]
 """Checksums, by name, of everything that decides a federation's result: a checkpoint belongs to one fingerprint."""
 
 
+UNREADABLE = (SafetensorError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)
+"""What reading raises where something else stands than what was written. RecursionError is one of the last kind."""
+
+
 class CheckpointError(PotluckError):
     """A checkpoint that cannot be used."""
 
@@ -53,7 +58,7 @@ def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> Non
     """
     target, draft = folder / f"round-{round:08d}", folder / "unfinished"
     for leftover in (draft, target):
-        shutil.rmtree(leftover, ignore_errors=True)
+        remove(leftover)
     draft.mkdir(parents=True)
     long = {key: part for key, part in state.items() if isinstance(part, Mapping) and not isinstance(part, dict)}
     shards = {key: _write_shards(draft, key, part) for key, part in long.items()}
@@ -73,7 +78,7 @@ def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> Non
     draft.rename(target)
     sync(folder)
     for old in _stored(folder)[:-KEPT]:
-        shutil.rmtree(old)
+        remove(old)
 
 
 def _write_shards(folder: Path, key: str, part: Mapping[str, Any]) -> list[list[str]]:
@@ -105,7 +110,10 @@ class Shards(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self._files[name] != self._open[0]:
             self._open = (None, {})  # its memory first
-            self._open = (self._files[name], read_state(self._files[name]))
+            try:
+                self._open = (self._files[name], read_state(self._files[name]))
+            except (OSError, *UNREADABLE) as error:
+                raise CheckpointError(f"{self._files[name]} cannot be read: {_said(error)}.") from error
         return self._open[1][name]
 
     def __iter__(self) -> Iterator[str]:
@@ -120,13 +128,15 @@ def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | Non
 
     A damaged one is named and set aside, and the one before it is used. One of another federation is an error.
     """
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; expected a folder with checkpoints. Start again in a new folder.")
     stored = _stored(folder)
     for path in reversed(stored):
         try:
             return _read(path, fingerprint)
         except DamagedError as error:
             aside = path.with_name(path.name.replace("round-", "damaged-"))
-            shutil.rmtree(aside, ignore_errors=True)
+            remove(aside)
             path.rename(aside)
             log.warning("%s Kept as %s; using the checkpoint before it.", error, aside.name)
     if stored:
@@ -136,16 +146,15 @@ def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | Non
 
 def newest(folder: Path, round: int) -> int | None:
     """The round of the newest checkpoint up to a round."""
-    numbers = [int(path.name.removeprefix("round-")) for path in _stored(folder)]
-    return max((number for number in numbers if number <= round), default=None)
+    return max((number for number in map(_number, _stored(folder)) if number <= round), default=None)
 
 
 def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int, Any] | None:
     """The newest checkpoint up to a round, which must be whole. Removes later ones: their rounds are played again."""
     earlier = []
     for path in _stored(folder):
-        if int(path.name.removeprefix("round-")) > round:
-            shutil.rmtree(path)
+        if _number(path) > round:
+            remove(path)
         else:
             earlier.append(path)
     return _read(earlier[-1], fingerprint) if earlier else None
@@ -154,8 +163,8 @@ def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int,
 def forget_from(folder: Path, round: int) -> None:
     """Removes the checkpoints of a round and of all after it, the last one first."""
     for path in reversed(_stored(folder)):
-        if int(path.name.removeprefix("round-")) >= round:
-            shutil.rmtree(path)
+        if _number(path) >= round:
+            remove(path)
 
 
 def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
@@ -164,8 +173,10 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
         if manifest.pop("own sha256") != _digest(manifest):
             raise ValueError("it is not what was written")
         known, sums, number = manifest["federation"], manifest["sha256"], manifest["round"]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedError(f"Checkpoint {path.name} has no readable manifest: {error}.") from error
+        if not (isinstance(known, dict) and isinstance(sums, dict) and type(number) is int):
+            raise ValueError("it is not what was written")
+    except (OSError, *UNREADABLE) as error:
+        raise DamagedError(f"Checkpoint {path.name} has no readable manifest: {_said(error)}.") from error
     if (found := manifest.get("format")) != FORMAT:
         reader = READERS.get(found) if isinstance(found, int) else None
         raise CheckpointError(
@@ -190,12 +201,30 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
         tensors = load_file(path / "tensors.safetensors")
         state = unpack(tensors, json.loads((path / "state.json").read_text()))
         return number, {**state, **{key: Shards(path, key, state[key]) for key in manifest["in shards"]}}
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise DamagedError(f"Checkpoint {path.name} is damaged: {error}.") from error
+    except UNREADABLE as error:
+        raise DamagedError(f"Checkpoint {path.name} is damaged: {_said(error)}.") from error
 
 
 def _stored(folder: Path) -> list[Path]:
-    return sorted(folder.glob("round-*"))
+    return sorted((path for path in folder.glob("round-*") if re.fullmatch(r"round-\d{8}", path.name)), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix("round-"))
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _said(error: BaseException) -> str:
+    return (
+        f"{type(error).__name__}: {error}" if isinstance(error, KeyError | TypeError | AttributeError) else str(error)
+    )
 
 
 def _digest(manifest: dict[str, Any]) -> str:

@@ -14,8 +14,10 @@ from potluck.core.errors import SettingsError
 from potluck.core.history import FILE, History, Row
 from potluck.core.processes import held_alone
 from potluck.runs import checkpoint
-from potluck.runs.checkpoint import Fingerprint
+from potluck.runs.checkpoint import CheckpointError, Fingerprint
 from potluck.runs.history_file import HistoryFile
+
+SETTINGS, SUMMARY = "settings.json", "summary.json"
 
 
 class RunFolder:
@@ -35,7 +37,7 @@ class RunFolder:
         self._history = HistoryFile(self.path / FILE)
         if self.path.exists() and not self.path.is_dir():
             raise SettingsError(f"{self.path} is a file; expected a folder for the run.")
-        if (self.path / "settings.json").exists() and not resume:
+        if (self.path / SETTINGS).exists() and not resume:
             raise SettingsError(f"{self.path} already holds a run. Resume it, or choose another folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock: BaseFileLock | None = None
@@ -55,10 +57,21 @@ class RunFolder:
 
         The history is checked against the checkpoint. What was written after it will be played again, and is dropped.
         """
+        for name in (SETTINGS, FILE, SUMMARY):
+            if (self.path / name).is_dir():
+                raise CheckpointError(f"{self.path / name} is a folder; expected a file. Start again in a new folder.")
         found = checkpoint.read_newest(self.checkpoints, fingerprint)
-        state = {"history": []} if found is None else found[1]
-        history = self._history.take_up(state.pop("history"))
-        self._write("settings.json", settings)
+        round, state = (0, {"history": []}) if found is None else found
+        try:
+            history = self._history.take_up(state.pop("history"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The newest checkpoint in {self.checkpoints} has no readable history.") from error
+        if history.rounds != round:
+            raise CheckpointError(
+                f"The newest checkpoint in {self.checkpoints} is of round {round}, and its history of "
+                f"{history.rounds} rounds. Start again in a new folder."
+            )
+        self._write(SETTINGS, settings)
         return None if found is None else (state, history)
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -85,7 +98,7 @@ class RunFolder:
             "best_chosen_on_test": {"round": best.round, best.metric: best.score},
             **{name: content for name, content in about.items() if content},
         }
-        self._write("summary.json", summary)
+        self._write(SUMMARY, summary)
 
     def _write(self, name: str, content: Any) -> None:
         replace_file(self.path / name, json.dumps(content, indent=1, default=str) + "\n")
