@@ -31,10 +31,11 @@ from potluck.federation.method import Method
 from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
-from potluck.federation.round import ExchangeLoop, ParticipantTally
+from potluck.federation.round import ExchangeLoop
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
+from potluck.federation.tally import ParticipantTally
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from potluck.core.samples import SharedData
 from potluck.core.settings import check_count
 from potluck.federation.method import Method, Steps
 from potluck.federation.participant import Participant
-from potluck.federation.round import ParticipantTally
 from potluck.federation.server import Server
+from potluck.federation.tally import ParticipantTally
 
 log = logging.getLogger(__name__)
 
