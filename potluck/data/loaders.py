@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from potluck.core.registry import Registry, call
 from potluck.data.sampling import as_labels
 from potluck.data.source import Source, held_out
 from potluck.data.synthetic import generated, generated_images
-from potluck.ingestion.files import TABLES, read_table
+from potluck.ingestion.files import TABLES, npz_arrays, read_table
 
 __all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz", "table"]
 
@@ -50,7 +48,7 @@ def npz(path: str | Path) -> Source:
     groups. Other arrays are ignored, and nothing is unpickled.
     """
     path = Path(path).expanduser()
-    found = _read(path)
+    found = npz_arrays(path, {*_PLAIN, *_COARSE, "w_train"})
     coarse = any(key in found for key in _COARSE)
     missing = [key for key in (*_PLAIN, *(_COARSE if coarse else ())) if key not in found]
     if missing:
@@ -108,20 +106,6 @@ def file_kind(name: str) -> str | None:
     if name.endswith(".npz"):
         return "npz"
     return "table" if name.endswith(TABLES) else None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Every key of the file, with the arrays of those in use: a file may hold much else."""
-    if not path.is_file():
-        raise DataError(f"There is no file {str(path)!r} (looked for {path.absolute()}).")
-    try:
-        file = np.load(path, allow_pickle=False)
-        if isinstance(file, np.ndarray):
-            raise ValueError("it holds a single array")
-        with file:
-            return {key: file[key] if key in (*_PLAIN, *_COARSE, "w_train") else None for key in file.files}
-    except (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as an .npz file of plain arrays: {error}") from error
 
 
 def _channels_first(x: NDArray[Any]) -> NDArray[Any]:

@@ -180,10 +180,8 @@ class Federation:
                 end.
             callbacks: called after each round with the federation and the round's rows; by default none.
         """
-        if rounds < 0 or checkpoint_every < 1:
-            raise SettingsError(
-                f"rounds is {rounds} and checkpoint_every {checkpoint_every}; expected at least 0 and at least 1."
-            )
+        check_count("rounds", rounds, "rounds", least=0)
+        check_count("checkpoint_every", checkpoint_every, "rounds", least=1)
         if run_dir is None:
             if resume:
                 raise SettingsError("There is nothing to resume without `run_dir`.")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def read_arrays(path: str | Path, target: str = "y", weight: str | None = None) 
         weight: the array that holds the samples' weights; by default none does.
     """
     path = Path(path).expanduser()
-    found = _arrays(path)
+    found = npz_arrays(path)
     for name in filter(None, (target, weight)):
         if name not in found:
             raise DataError(f"{path} holds no array {name!r}.{nearest(name, found)}")
@@ -104,7 +103,8 @@ def _frame(path: Path, missing: list[str]) -> Any:
         raise DataError(f"{path} cannot be read as a table: {error}") from error
 
 
-def _arrays(path: Path) -> dict[str, Any]:
+def npz_arrays(path: Path, wanted: Container[str] | None = None) -> dict[str, Any]:
+    """Every key of an .npz file, with its array; of those that are not wanted, None: a file may hold much else."""
     if not path.is_file():
         raise DataError(f"There is no file {str(path)!r} (looked for {path.absolute()}).")
     try:
@@ -112,6 +112,6 @@ def _arrays(path: Path) -> dict[str, Any]:
         if isinstance(file, np.ndarray):
             raise ValueError("it holds a single array")
         with file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            return {name: file[name] if wanted is None or name in wanted else None for name in file.files}
+    except Exception as error:  # whatever numpy meets in a damaged file, down to its tokenizer
         raise DataError(f"{path} cannot be read as an .npz file of plain arrays: {error}") from error

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from potluck import DataError
-from potluck.ingestion.files import read_arrays, read_images, read_table, reader_of
+from potluck.ingestion.files import npz_arrays, read_arrays, read_images, read_table, reader_of
 from potluck.ingestion.user_data import read_labelled
 
 FRAME = pd.DataFrame({"id": ["p1", "p2"], "age": [30.0, np.nan], "town": ["east", "west"], "ill": ["no", "yes"]})
@@ -75,3 +75,25 @@ def test_what_cannot_be_read_is_told(tmp_path):
     ):
         with pytest.raises(DataError, match=message):
             read(tmp_path / name, **settings)
+
+
+def test_a_damaged_byte_anywhere_in_a_file_of_arrays_is_told(tmp_path):
+    """What decompressing raises is no OSError."""
+    np.savez_compressed(tmp_path / "whole.npz", x=np.arange(600.0).reshape(100, 6), y=np.arange(100) % 3)
+    whole = (tmp_path / "whole.npz").read_bytes()
+    told = 0
+    for place in range(0, len(whole), 7):
+        (tmp_path / "damaged.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        try:
+            read_arrays(tmp_path / "damaged.npz")
+        except DataError:
+            told += 1
+    assert told > 100
+
+
+def test_arrays_that_are_not_wanted_are_not_read(tmp_path):
+    np.savez(tmp_path / "much.npz", x=[1.0, 2.0], other=[3.0])
+    found = npz_arrays(tmp_path / "much.npz", {"x", "y"})
+    assert found["other"] is None
+    assert found["x"].tolist() == [1.0, 2.0]
+    assert set(found) == {"x", "other"}
