@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -51,6 +52,26 @@ def check_count(name: str, value: Any, what: str, least: int, *, optional: bool 
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         otherwise = ", or None" if optional else ""
         raise SettingsError(f"{name} is {value!r}; expected a number of {what} from {least} on{otherwise}.")
+
+
+def by_name(given: Any, setting: str, what: str, choices: Mapping[str, type[Settings]]) -> Any:
+    """Settings of one kind or another, which a user names: by a name, or by a table of that and of settings.
+
+    Args:
+        given: what a user gives; settings themselves, and None, stay as they are.
+        setting: the name of the setting.
+        what: what is chosen, for errors.
+        choices: name → the kind of settings.
+    """
+    if given is None or isinstance(given, tuple(choices.values())):
+        return given
+    told = {"name": given} if isinstance(given, str) else given
+    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
+        known = ", ".join(choices)
+        raise ValueError(f"{setting} = {given!r}; expected a name ({known}), or a table with a name and settings.")
+    if told["name"] not in choices:
+        raise ValueError(f"There is no {what} {told['name']!r}.{nearest(told['name'], choices)}")
+    return choices[told["name"]](**told)
 
 
 def explain(kind: type[BaseModel], error: ValidationError) -> str:

@@ -137,6 +137,7 @@ def _participant(participant: Participant) -> dict[str, Any]:
         **({"preprocess": _settings(prepared.transformer)} if (prepared := participant.inputs.preprocessing) else {}),
         "weight": participant.weight,
         **({"window": _plain(participant.window)} if participant.window else {}),
+        **({"attack": _plain(participant.attack)} if participant.attack else {}),
         **({"models": _declared(participant)} if participant.specs else {}),
     }
 

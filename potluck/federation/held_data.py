@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from potluck.core.plan import Plan
+from potluck.core.randomness import generator
 from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.core.window import Window
+from potluck.federation.attacks import Attack
 from potluck.federation.class_weights import with_class_weights
 from potluck.federation.model_inputs import ModelInputs, divided
 from potluck.ingestion.lazy import Preload
@@ -32,6 +34,9 @@ class DataHolder(ABC):
     """Those of its heavy fields that are in memory. ``thing`` loads the others."""
     window: Window | None = None
     """Which of its samples it trains on in which round."""
+
+    attack: Attack | None = None
+    """What it does to spoil the others' learning, in a simulation."""
 
     held_back = 0.0
     """The share of its data that it chooses settings by."""
@@ -83,6 +88,8 @@ class DataHolder(ABC):
             self.inputs.begin(first, self.task, seed)
             self._convert(lambda samples, what: self.inputs.preprocessed(samples))
             data = self.thing("data")
+            if self.attack is not None:
+                data = self.attack.poisoned(data, self.task, self.name, generator(seed, self.name, "attack on data"))
             self.held["data"] = with_class_weights(data, self.task, self.plan.class_weight, self.name)
 
     def as_brought(self, seed: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from potluck.core.samples import Samples
 from potluck.core.task_choice import TaskSetting, as_task
 from potluck.core.window import Window
 from potluck.engines.base import Answering, AnsweringSession, own_model
+from potluck.federation.attacks import as_attack
 from potluck.federation.declared_models import NamedModels, together
 from potluck.federation.held_data import HELD_DATA
 from potluck.federation.joining import TOGETHER, Joining, as_learner, field_of
@@ -77,6 +78,9 @@ class Participant(Joining):
             default they are found by inspection.
         head: the name of a network's layer that answers, or several, in the order in which they run; by default the
             last one with parameters that runs.
+        attack: of a simulation, what it does to spoil the others' learning: "sign-flip", "scaling", "gaussian",
+            "label-flip", "inner-product", "alie" or "backdoor", or a dict of that (``name``) and settings; by default
+            None, for an honest participant.
     """
 
     is_local: ClassVar[bool] = True
@@ -101,6 +105,7 @@ class Participant(Joining):
         preload: Preload = "auto",
         stages: Mapping[str, Sequence[str]] | None = None,
         head: str | Sequence[str] | None = None,
+        attack: Any = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise SettingsError(f"A participant's name is {name!r}; expected some text.")
@@ -109,6 +114,7 @@ class Participant(Joining):
         self.name = name
         self.plan = as_plan(plan, name)
         self.weight = float(weight)
+        self.attack = as_attack(attack, name)
         self.disclosure = disclosure or Disclosure()
         self.held = {"state": {}, "codecs": None}
         self.storage: DiskStorage | None = None

@@ -15,12 +15,13 @@ from potluck.core.errors import MergeError, PayloadError, PotluckError, Requirem
 from potluck.core.exchange_order import ExchangeOrder, Phase
 from potluck.core.party import Arrival
 from potluck.core.payload import LazyReplies, Payload
-from potluck.core.requests import Exchange
 from potluck.core.schema import Schema
 from potluck.engines.base import Engine
+from potluck.federation.attacks import Attack
 from potluck.federation.availability import Presence
 from potluck.federation.channel_ends import ChannelEnds
 from potluck.federation.clock import PhaseClock, VirtualClock
+from potluck.federation.liars import Crowd, remember
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
 from potluck.federation.server import Answers, Server
@@ -74,6 +75,7 @@ class ExchangeLoop:
         self._clock: PhaseClock | None = None
         self._presence: Mapping[str, Presence] = {}
         self._phase: Phase = "join"
+        self._attacks: dict[str, Attack] = {}
         self._orders: dict[str, ExchangeOrder] = {}
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
@@ -104,6 +106,7 @@ class ExchangeLoop:
         self._clock = None if self._devices is None or not timed else PhaseClock(self._devices, self._parties)
         self._presence = presence or {}
         self._phase = phase
+        self._attacks = {p.name: p.attack for p in parties if p.attack is not None} if phase == "round" else {}
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
         if self._ends is not None:
             self._ends.begin(self._server.round if phase == "round" else 0)
@@ -126,13 +129,16 @@ class ExchangeLoop:
                 self._end(arrival)
             elif (wrong := self._orders[arrival.sender].come_to(arrival.exchange.name)) is not None:
                 self._out_of_turn(arrival, wrong)
-            elif self._ends is None or self._sent(self._ends, arrival.sender, arrival.exchange):
+            elif arrival.sender in self._attacks or self._is_sent(arrival):
                 yield arrival
 
-    def _sent(self, ends: ChannelEnds, sender: str, exchange: Exchange) -> bool:
+    def _is_sent(self, arrival: Arrival) -> bool:
         """Whether what a participant sends could be coded: here and now, while it is in memory."""
+        sender, exchange = arrival.sender, arrival.exchange
+        assert exchange is not None
         try:
-            ends.send(self._parties[sender], exchange.name, exchange.payload)
+            if self._ends is not None:
+                self._ends.send(self._parties[sender], exchange.name, exchange.payload)
         except PayloadError as error:
             self._refuse(sender, f"{exchange.name}: {error}")
             return False
@@ -243,18 +249,24 @@ class ExchangeLoop:
         later one wait.
         """
         place = self._halves[name].place
+        crowd = Crowd(self._attacks, self._server, self._halves[name].schema) if self._attacks else None
         while True:
             for arrival in chain(self._waiting.pop(name, ()), arrivals):
                 assert arrival.exchange is not None
                 if arrival.exchange.name != name:
                     self._waiting.setdefault(arrival.exchange.name, []).append(arrival)
+                elif crowd is not None and crowd.keeps(arrival):
+                    continue
                 elif (payload := self._accept(arrival, name, arrival.exchange.payload, lost)) is not None:
                     senders.append(arrival.sender)
                     yield arrival.sender, payload
             earlier = [other for other in self._waiting if self._place(other) < place]
-            if not earlier:
+            if earlier:
+                arrivals = self._answered(min(earlier, key=self._place), iter(()))
+            elif crowd is not None and (lies := [arrival for arrival in crowd.lies() if self._is_sent(arrival)]):
+                arrivals = iter(lies)
+            else:
                 return
-            arrivals = self._answered(min(earlier, key=self._place), iter(()))
 
     def _place(self, name: str) -> int:
         return self._halves[name].place
@@ -276,6 +288,8 @@ class ExchangeLoop:
                 check_merged(reply)
             ends, party = self._ends, self._parties[sender]
             travelling, handed = (reply, reply) if ends is None else ends.reply(party, name, reply)
+            if party.attack is not None:
+                remember(self._server, sender, handed)
             size = self._channel.size(travelling)
             self._tallies[sender].bytes_down += size
             travelled.replies += 1

@@ -14,8 +14,7 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from potluck.core.errors import nearest
-from potluck.core.settings import Settings
+from potluck.core.settings import Settings, by_name
 from potluck.methods.spooled_merge import CoordinateMerge, DistanceMerge, SpooledMerge
 
 STEPS = 1000
@@ -248,15 +247,7 @@ RULES: Mapping[str, type[Rule]] = {
 
 
 def _named(given: Any) -> Any:
-    """A rule by its name, or by a table of its name and settings."""
-    if given is None or isinstance(given, Rule):
-        return given
-    told = {"name": given} if isinstance(given, str) else given
-    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
-        raise ValueError(f'robust = {given!r}; expected a name, such as "median", or a table with a name and settings.')
-    if told["name"] not in RULES:
-        raise ValueError(f"There is no robust merge {told['name']!r}.{nearest(told['name'], RULES)}")
-    return RULES[told["name"]](**told)
+    return by_name(given, "robust", "robust merge", RULES)
 
 
 def _none(given: Any) -> Any:

@@ -127,6 +127,7 @@ class FederationBuilder:
                         preload=party.preload,
                         head=party.head,
                         window=party.window,
+                        attack=party.attack,
                     )
                 if party.tune:
                     participant.plan = self._chosen(position, participant, engine)

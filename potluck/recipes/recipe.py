@@ -15,6 +15,7 @@ from potluck.core.plan import Plan
 from potluck.core.window import Window
 from potluck.engines import DeviceName, make_engine
 from potluck.engines.hardware import Precision
+from potluck.federation.attacks import AttackNamed
 from potluck.federation.availability import Availability
 from potluck.federation.clock import VirtualClock
 from potluck.federation.federation import Federation
@@ -125,6 +126,7 @@ class ParticipantSection(Section):
     head: str | list[str] | None = None
     unseen: bool = False
     window: Window | None = None
+    attack: AttackNamed = None
     vary: dict[str, list[Any]] = Field(default_factory=dict)
 
     def names(self) -> list[str]:

@@ -8,6 +8,8 @@ import torch
 from PIL import Image
 
 from potluck.core.errors import DataError, RequirementsError, SettingsError
+from potluck.federation.attacks import ScaledUpdate
+from potluck.methods.robust import Krum
 from tests.recipes.files import SMALL, read_text
 
 
@@ -192,3 +194,29 @@ def test_settings_of_models_are_handed_out_in_turn(here):
 def test_what_cannot_vary_is_told_with_its_place(here, vary, says):
     with pytest.raises(SettingsError, match=says):
         read_text(here, VARIED, f"participants.phone.vary={vary}")
+
+
+def test_participants_lie_and_methods_merge_as_the_file_says(here):
+    changes = (
+        'participants.net.attack={name="scaling", factor=3}',
+        'method={name="FD", robust={name="krum", liars=2}}',
+    )
+    federation = read_text(here, SMALL, *changes).federation()
+    attacks = {name: person.attack for name, person in federation.participants.items()}
+    assert attacks == {"net1": ScaledUpdate(factor=3), "net2": ScaledUpdate(factor=3), "tree": None}
+    assert federation.method.robust == Krum(liars=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ('participants.net.attack="scalling"', "There is no attack 'scalling'. Did you mean 'scaling'"),
+        ('participants.net.attack={name="scaling", faktor=3}', "ScaledUpdate has no setting 'faktor'"),
+        ('method={name="FD", robust="medain"}', "There is no robust merge 'medain'. Did you mean 'median'"),
+        ('method={name="FD", robust={name="krum", liar=1}}', "Krum has no setting 'liar'"),
+        ('method={name="MHAT", robust="krum"}', "no plain mean"),
+    ],
+)
+def test_an_attack_or_a_rule_that_there_is_not_is_told(here, change, says):
+    with pytest.raises(SettingsError, match=says):
+        read_text(here, SMALL, change)
