@@ -94,7 +94,8 @@ class FedGen(HeadSharing, ServerTraining):
     """Algorithm 1 with a head in common: learn also from generated features; the server trains their generator.
 
     In the first round nothing is generated yet. HtFLlib never saves the trained generator and draws even noise, and
-    FL-bench trains it against the mean head alone: not copied.
+    FL-bench trains it against the mean head alone: not copied. With little data it gains little: eight participants
+    with 40 digits each reach 74.3%, and 74.1% alone (tests/integration/test_better_than_local.py).
 
     Args:
         alpha: α, the weight of generated features in training; by default 1, as in equation 10 (the authors' code 10).

@@ -65,7 +65,8 @@ class FedKD(CommonFeatures):
 
     The authors' loop ends before the full rank, and then sends no value at all, so that the matrix becomes zero;
     HtFLlib decomposes weights instead of updates, kernel by kernel, and wipes new linear heads and every 1×1
-    convolution that way: not copied. Here K is 1 or more.
+    convolution that way: not copied. Here K is 1 or more. With little data it gains nothing: nine participants with 40
+    digits each reach 60.5%, and 61.7% alone (tests/integration/test_better_than_local.py).
 
     Args:
         energy: T in the first round and in the last; by default (0.95, 0.98).

@@ -44,7 +44,9 @@ class FedMRL(CommonFeatures):
     together, and the common model is averaged. A participant answers with R and its own head.
 
     HtFLlib never saves the projector, so that it begins anew in each round: not copied. The common model's feature may
-    be as wide as one's own and no wider; with equal widths (the authors' script: 500 of 500) nothing is nested.
+    be as wide as one's own and no wider; with equal widths (the authors' script: 500 of 500) nothing is nested. With
+    little data it gains nothing: nine participants with 40 digits each reach 61.8%, and 61.7% alone
+    (tests/integration/test_better_than_local.py).
 
     Args:
         common: as in ``CommonModel``; by default "mlp".

@@ -41,7 +41,9 @@ class FedProto(PrototypeSharing):
 
     The paper weights prototypes by samples (equation 6); the authors' code does not, and neither does this by default.
     A class without a prototype adds nothing to the loss. Prototypes are the trained model's means in evaluation mode
-    (equation 3), where HtFLlib averages what it meets while training.
+    (equation 3), where HtFLlib averages what it meets while training. It helps where features mean the same to all: of
+    nine participants with 40 digits each those that began with the same weights reach 68.4%, and 58.6% alone; with
+    other weights each they reach 36.6%, and 60.6% alone (tests/integration/test_better_than_local.py).
 
     Args:
         weight: λ, the weight of the distance; by default 1 (0.1 on CIFAR-10).
