@@ -75,6 +75,7 @@ class Adapters(Averaging):
     head: Literal["average", "local"] = "average"
     base: Literal["same", "sent"] = "same"
     aggregation: Literal["layerwise"] = "layerwise"
+    batchnorm: Literal["average"] = "average"
     weighting: Literal["samples", "uniform"] = "samples"
 
     def alpha_of(self, rank: int) -> float:

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import potluck
 from potluck import Participant, Samples
-from potluck.methods import FD, FedDistill, FedMD
+from potluck.methods import FD, CoFED, FedDistill, FedMD
 from potluck.methods.distillation import answers_of, as_probabilities, fit_labels, hardened, kl
 from tests.tables import agree, cnn, made_data, mlp, participants
 
@@ -78,7 +78,9 @@ def test_an_estimators_logits_are_logarithms():
 
 
 @pytest.mark.parametrize(
-    "method", [FD(), FedMD(subset=40), FedMD(scores="probabilities", pretrain=False), FedDistill()], ids=str
+    "method",
+    [FD(), FedMD(subset=40), FedMD(scores="probabilities", pretrain=False), FedDistill(), CoFED(update_batch_size=16)],
+    ids=str,
 )
 def test_trees_neighbours_and_networks_learn_in_one_federation(method):
     """Answers alone travel, so a tree takes part, and so does an estimator that knows no sample weights."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import potluck
 from potluck.core.errors import SettingsError
 from potluck.methods import METHODS
+from potluck.methods.averaging import Merging
 from tests.tables import deep_cnn, made_data, participants
 
 FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
@@ -331,6 +335,21 @@ def test_a_robust_rule_is_named_or_refused(name):
         assert METHODS[name](robust="median").robust == METHODS[name](robust={"name": "median"}).robust
         with pytest.raises(SettingsError, match="Did you mean 'median'"):
             METHODS[name](robust="medain")
+
+
+def listed(kind):
+    """The settings that a class's docstring lists."""
+    return set(re.findall(r"^        (\w+): ", kind.__doc__ or "", re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_settings_are_listed_one_by_one(name):
+    """In the method's own docstring what can be chosen; the merging rule, which all have in common, where it is."""
+    method, settings = METHODS[name], METHODS[name].model_fields
+    fixed = {one for one, field in settings.items() if len(get_args(field.annotation)) == 1}
+    unset = {one for one, field in settings.items() if field.annotation is type(None)}
+    assert set(settings) - fixed - unset - listed(Merging) <= listed(method)
+    assert listed(method) <= set(settings)
 
 
 LIMITS = [
