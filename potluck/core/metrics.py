@@ -198,6 +198,9 @@ LOWER_IS_BETTER = frozenset({"loss", "mae", "mse", "rmse", "median_ae", "mape", 
 SHARES = frozenset({*OF_LABELS, "micro_f1", "f1", "top_5_accuracy", "exact_match"} - {"loss", "log_loss"})
 """Metrics from 0 to 1, shown in percent."""
 
+ROUNDING = 1e-6
+"""How far beyond its bounds a metric may be by rounding."""
+
 TITLES = {
     "macro_f1": "macro F1",
     "f1_macro": "macro F1",
@@ -213,6 +216,14 @@ TITLES = {
 
 TAKEN = frozenset({"round", "participant", "model", "bytes_up", "bytes_down", "seconds", "simulated_seconds"})
 """What columns of the history are called that hold something else."""
+
+
+def possible(name: str, value: float | None) -> bool:
+    """Whether one of these metrics can have such a value, as it is told by somebody else."""
+    if value is None:
+        return True
+    least = 0 if name in SHARES or name in LOWER_IS_BETTER else -math.inf
+    return least - ROUNDING <= value <= (1 if name in SHARES or name == "r2" else math.inf) + ROUNDING
 
 
 def less_is_better(name: str) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
-from potluck.core.metrics import Scores
+from potluck.core.metrics import Scores, possible, title
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Party
 from potluck.core.payload import Payload
@@ -162,7 +162,7 @@ class Flower(Serial):
                 self._strike(name)
             if isinstance(response, Evaluated):
                 self._scores_of[name] = {**response.models, OWN: response.metrics}
-        reported = {name: _readable(self._scores_of.get(name, {}), party) for name, party in parties.items()}
+        reported = {name: self._readable(self._scores_of.get(name, {}), party) for name, party in parties.items()}
         return {
             name: {
                 OWN: parties[name].task.nothing,
@@ -170,6 +170,19 @@ class Flower(Serial):
             }
             for name, scores in reported.items()
         }
+
+    def _readable(self, scores: Scores, party: Party) -> Scores:
+        """What a participant says it scores. Metrics that it did not announce, or that cannot be, are none."""
+        announced, known = set(party.task.nothing), party.task.KNOWN
+        found: Scores = {}
+        for model, metrics in scores.items():
+            if set(metrics) != announced:
+                continue
+            odd = [name for name, value in metrics.items() if name in known and not possible(name, value)]
+            for name in odd:
+                self._report(f"{party.name} tells {title(name)} {metrics[name]:g}, which cannot be; it is left out")
+            found[model] = {name: None if name in odd else value for name, value in metrics.items()}
+        return found
 
     def _advance(self, bodies: Mapping[str, bytes]) -> Iterator[Arrival]:
         messages = {name: self._at[name].message(body) for name, body in bodies.items()}
@@ -252,9 +265,3 @@ class Flower(Serial):
         self._report(f"goes on without {name}: {reason}")
         self._check_minimum()
         return Arrival(name, failed=reason)
-
-
-def _readable(scores: Scores, party: Party) -> Scores:
-    """What a participant says it scores. Metrics that it did not announce are none."""
-    announced = set(party.task.nothing)
-    return {model: metrics for model, metrics in scores.items() if set(metrics) == announced}

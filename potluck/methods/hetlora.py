@@ -166,7 +166,7 @@ class HetLoRA(Adapters):
         """By layer: what a participant's adapter counts in proportion to."""
         credibility = server.participant_weights[sender]
         if self.importance == "samples":
-            return dict.fromkeys(pairs, server.state["samples"][sender] * credibility)
+            return dict.fromkeys(pairs, self.samples(server, sender) * credibility)
         norms = {path: float(product(pair).norm()) for path, pair in pairs.items()}
         if self.importance == "adapter":
             norms = dict.fromkeys(norms, math.hypot(*norms.values()))

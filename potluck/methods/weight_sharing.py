@@ -31,7 +31,10 @@ from potluck.methods.averaging import Merger, Merging
 from potluck.methods.layout_fact import layout_fact
 from potluck.methods.windows import Part, WindowPlace, window
 
-Count = Annotated[int, Field(ge=1, le=2**40)]
+MOST_SAMPLES = 2**40
+"""How many samples a participant may say it has."""
+
+Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 """How many samples a participant says it has."""
 
 MEASURED = ("running_mean", "running_var")
@@ -52,6 +55,8 @@ class WeightSharing(Merging):
             a participant's ``weight`` multiplies it.
         batchnorm: "average" (the default): normalisation layers are averaged like the rest; "local": they stay with
             their participant; "local statistics": their weights and biases are averaged, their running statistics stay.
+        max_samples: how many samples of a participant's count at most, so that nobody outweighs all others by its word;
+            by default None, for as many as it says.
 
     A subclass may set:
         shares: which of a participant's models is shared; by default "own", the one that it brought.
@@ -62,6 +67,7 @@ class WeightSharing(Merging):
     aggregation: Literal["whole", "layerwise", "same-architecture"]
     weighting: Literal["samples", "uniform"]
     batchnorm: Literal["average", "local", "local statistics"] = "average"
+    max_samples: int | None = Field(None, ge=1, le=MOST_SAMPLES)
 
     shares: ClassVar[str] = OWN
     tells_buffers: ClassVar[bool] = False
@@ -145,8 +151,13 @@ class WeightSharing(Merging):
 
     def weight(self, server: Server, sender: str) -> float:
         """How much a participant counts in a mean."""
-        samples = server.state["samples"][sender] if self.weighting == "samples" else 1
+        samples = self.samples(server, sender) if self.weighting == "samples" else 1
         return float(samples * server.participant_weights[sender])
+
+    def samples(self, server: Server, sender: str) -> int:
+        """How many samples count of those that a participant says it has, once, at joining."""
+        told: int = server.state["samples"][sender]
+        return told if self.max_samples is None else min(told, self.max_samples)
 
     def parameters(self, server: Server) -> set[str]:
         """The keys of the entries that somebody trains: what a server may move by a step of its own.

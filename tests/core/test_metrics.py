@@ -20,6 +20,7 @@ from potluck.core.metrics import (
     computed,
     less_is_better,
     metric_name,
+    possible,
     readable,
 )
 from potluck.core.regression import Regression
@@ -162,3 +163,23 @@ def test_a_name_says_whether_less_is_better(name, less):
 )
 def test_values_are_shown_to_people(name, value, shown):
     assert readable(name, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "can_be"),
+    [
+        ("accuracy", 0.0, True),
+        ("accuracy", 1.0 + 1e-9, True),
+        ("accuracy", 1.01, False),
+        ("macro_f1", -0.1, False),
+        ("loss", 1e6, True),
+        ("loss", -0.5, False),
+        ("r2", -1e9, True),
+        ("r2", 1.5, False),
+        ("rmse", -1.0, False),
+        ("roc_auc", None, True),
+        ("somebody's own", -1e300, True),
+    ],
+)
+def test_what_a_metric_can_be(name, value, can_be):
+    assert possible(name, value) == can_be

@@ -9,6 +9,7 @@ import potluck
 from potluck.core.payload import Payload
 from potluck.core.schema import Schema, TensorSpec
 from potluck.flower.engine import Rules
+from potluck.flower.protocol import Advance, Message
 from potluck.methods import FD, MHAT, CoFED, DraftFed, FedAvg, FedIN, PerHeFed
 from tests.flower.fakes import FakeGrid, client_of, invitation, on_serial, over_flower, people, served
 from tests.flower.liars import Liar, instead
@@ -184,3 +185,39 @@ def test_labels_of_ones_own_cost_nobody_else_anything(tmp_path):
     lie = told_otherwise("labels", Payload(facts={"labels": [0, 1]}))
     rows = lied_to(FD(), lie, tmp_path).run(1).rows()
     assert [row["refused"] for row in rows] == [None, "its labels are [0, 1]; expected [0, 1, 2]", None]
+
+
+def test_metrics_that_cannot_be_are_left_out_and_named(tmp_path):
+    def lie(liar, asked, honest):
+        if honest.head["kind"] != "end" or not honest.head["metrics"]:
+            return honest
+        told = {**honest.head["metrics"], "accuracy": 1e11, "loss": -3.0}
+        return Message({**honest.head, "metrics": told}, honest.body)
+
+    said = []
+    rows = lied_to(FedAvg(), lie, tmp_path, report=said.append).run(1).rows()
+    liar = next(row for row in rows if row["participant"] == "p1")
+    assert (liar["accuracy"], liar["loss"]) == (None, None)
+    assert liar["macro_f1"] is not None
+    assert "p1 tells accuracy 1e+11, which cannot be; it is left out" in said
+    assert all(row["accuracy"] <= 1 for row in rows if row["participant"] != "p1")
+
+
+def test_nobody_outweighs_the_others_by_its_word(tmp_path):
+    method = FedAvg(max_samples=30)
+    federation, grid = over_flower(method, tmp_path, rules=RULES)
+    layout = Payload.from_bytes(joining(tmp_path).body).facts["layout"]
+    grid.clients[101] = Liar(
+        grid.clients[101], told_otherwise("greet", Payload(facts={"samples": 2**40, "layout": layout}))
+    )
+    federation.run(1)
+    counted = {name: method.weight(federation.server, name) for name in ("p0", "p1", "p2")}
+    assert counted == {"p0": 20, "p1": 30, "p2": 30}
+    assert FedAvg().weight(federation.server, "p1") == 2**40
+
+
+def joining(folder):
+    """What p1 sends first, when it is honest."""
+    other = client_of(people(FedAvg())[1], folder / "other")
+    other.answer(invitation(FedAvg()).message())
+    return other.answer(Advance(phase="join", round=0, step=0).message())
