@@ -51,6 +51,7 @@ def run(
     what it says. A run that was stopped goes on with the same options and
     --resume.
     """
+    from potluck.core.model_spec import OWN
     from potluck.engines import keep_freed_memory
     from potluck.recipes import read
 
@@ -74,8 +75,10 @@ def run(
         console.print(f"Stopped after round {played}. Go on with:\n{again}")
         raise typer.Exit(130) from None
     typer.echo(federation.history.table())
-    for name, metrics in federation.unseen_metrics.items():
-        typer.echo(f"{name}, who took no part: {_as_newcomer(metrics)}")
+    for name, scores in federation.unseen_scores.items():
+        for model, metrics in scores.items():
+            whose = "" if model == OWN else f", with the model {model!r}"
+            typer.echo(f"{name}, who took no part{whose}: {_as_newcomer(metrics)}")
     if before >= recipe.rounds > 0:
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
     if profiler is not None:

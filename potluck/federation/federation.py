@@ -119,8 +119,8 @@ class Federation:
         self.unseen = {p.name: admitted.pop(p.name) for p in newcomers}
         self._newcomers = Newcomers(self.unseen, method, unseen_epochs)
         self.participants = admitted
-        self.unseen_metrics: dict[str, Metrics] = {}
-        """What those who took no part scored when the last run had ended."""
+        self.unseen_scores: dict[str, Scores] = {}
+        """What those who took no part scored at the end of the last run: name → "own" or a reported model → metrics."""
         self._published_test, self._shown = tests, shown
         self.server = Server(
             seed,
@@ -197,7 +197,7 @@ class Federation:
                 run.keep(number, checkpoint=number % checkpoint_every == 0 or number == last)
 
             self._run(last - self.history.rounds, list(callbacks), keep)
-            told: dict[str, Any] = {"unseen": self.unseen_metrics} if self.unseen else {}
+            told: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
             told["exchanges"] = self.travelled
             run.finish({**told, **self.method.results(self.server), **self.engine.report()})
         return self.history
@@ -218,7 +218,7 @@ class Federation:
                     rows = list(self.history.at(number).rows)
                     for callback in callbacks:
                         callback(self, rows)
-            self.unseen_metrics = self.evaluate_unseen()
+            self.unseen_scores = self.evaluate_unseen()
 
     def _welcome(self) -> None:
         """Has those join who are present and have not joined: all at first, later those who are late, if they may."""
@@ -269,7 +269,7 @@ class Federation:
             scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
 
-    def evaluate_unseen(self) -> dict[str, Metrics]:
+    def evaluate_unseen(self) -> dict[str, Scores]:
         """What those score who take no part, as newcomers: each joins now, and trains a few epochs of its own.
 
         Nothing of it stays: not with the server, not in the history. It is the same after a resume.
@@ -285,7 +285,7 @@ class Federation:
         if self._newcomers.epochs:
             list(self.engine.start("adapt", list(there.values()), self._newcomers.adapt, self.keep_optimizer))
         scores = self.engine.evaluate(there, self.test_of, self._answering)
-        return {name: scores[name][OWN] if name in scores else self.unseen[name].task.nothing for name in tallies}
+        return {name: scores.get(name, {OWN: self.unseen[name].task.nothing}) for name in tallies}
 
     @property
     def travelled(self) -> dict[str, dict[str, int]]:

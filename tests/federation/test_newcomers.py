@@ -9,7 +9,7 @@ import torch
 
 import potluck
 from potluck.core.errors import SettingsError
-from potluck.methods import FedAvg, Local, PerHeFed
+from potluck.methods import FML, FedAvg, Local, PerHeFed
 from tests.tables import agree, cnn, made_data, mlp, participants
 
 TEST = made_data(30, 9)
@@ -29,20 +29,29 @@ def test_a_newcomer_gets_the_global_model():
     played.run(2)
     ours, others = played.unseen["new0"].weights(), played.participants["p0"].weights()
     assert all(torch.equal(entry, others[name]) for name, entry in ours.items())
-    assert played.unseen_metrics["new0"] == played.evaluate(played.test_of)["p0"]
+    assert played.unseen_scores["new0"]["own"] == played.evaluate(played.test_of)["p0"]
+
+
+def test_models_that_the_method_reports_are_reported_of_newcomers():
+    """FML's newcomer has nothing but its own start, and the common model that the others have trained."""
+    played = federation(FML(), unseen=newcomers())
+    played.run(2)
+    everybody = played.engine.evaluate(played.participants, played.test_of, played.method.answering())
+    assert played.unseen_scores["new0"]["common"] == everybody["p0"]["common"]
+    assert played.unseen_scores["new0"]["own"] != everybody["p0"]["own"]
 
 
 def test_a_newcomer_is_judged_by_test_data_of_its_own():
     played = federation(unseen=newcomers(test=made_data(7, 3)))
     played.run(1)
-    assert played.unseen_metrics["new0"] != played.evaluate(played.test_of)["p0"]
+    assert played.unseen_scores["new0"]["own"] != played.evaluate(played.test_of)["p0"]
 
 
 def test_epochs_of_its_own_are_trained_before():
     without, after = federation(Local(), unseen=newcomers()), federation(Local(), unseen=newcomers(), unseen_epochs=3)
     for played in (without, after):
         played.run(1)
-    assert without.unseen_metrics["new0"]["loss"] > after.unseen_metrics["new0"]["loss"]
+    assert without.unseen_scores["new0"]["own"]["loss"] > after.unseen_scores["new0"]["own"]["loss"]
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
@@ -61,18 +70,18 @@ def test_serial_and_batched_agree():
     made = [federation(engine=engine, unseen=newcomers(3), unseen_epochs=2) for engine in ("serial", "batched")]
     for each in made:
         each.run(2)
-    for name, metrics in made[0].unseen_metrics.items():
-        assert metrics == pytest.approx(made[1].unseen_metrics[name], rel=1e-4)
+    for name, scores in made[0].unseen_scores.items():
+        assert scores["own"] == pytest.approx(made[1].unseen_scores[name]["own"], rel=1e-4)
 
 
 def test_the_summary_and_a_resumed_run_say_the_same(tmp_path):
     played = federation(unseen=newcomers(), unseen_epochs=1)
     played.run(2, run_dir=tmp_path / "a")
-    assert json.loads((tmp_path / "a" / "summary.json").read_text())["unseen"] == played.unseen_metrics
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["unseen"] == played.unseen_scores
     federation(unseen=newcomers(), unseen_epochs=1).run(1, run_dir=tmp_path / "b")
     resumed = federation(unseen=newcomers(), unseen_epochs=1)
     resumed.run(2, run_dir=tmp_path / "b", resume=True)
-    assert resumed.unseen_metrics == played.unseen_metrics
+    assert resumed.unseen_scores == played.unseen_scores
 
 
 def test_they_need_no_device_of_the_clock():
@@ -83,7 +92,7 @@ def test_they_need_no_device_of_the_clock():
     timed.run(2)
     plain = federation(unseen=newcomers(), unseen_epochs=1)
     plain.run(2)
-    assert timed.unseen_metrics == plain.unseen_metrics
+    assert timed.unseen_scores == plain.unseen_scores
 
 
 def test_one_that_fits_nobody_is_refused_at_the_start():
@@ -115,4 +124,4 @@ def test_each_time_they_are_newcomers_again():
     at_once.run(2)
     by_and_by.run(1)
     by_and_by.run(1)
-    assert by_and_by.unseen_metrics == at_once.unseen_metrics == at_once.evaluate_unseen()
+    assert by_and_by.unseen_scores == at_once.unseen_scores == at_once.evaluate_unseen()

@@ -349,7 +349,7 @@ def test_a_newcomer_joins_late(name: str) -> None:
         [first, *others], row.method, public=row.public, test=TEST, seed=3, engine="serial", unseen=[newcomer]
     )
     federation.run(1)
-    assert federation.unseen_metrics[newcomer.name]["accuracy"] is not None
+    assert federation.unseen_scores[newcomer.name]["own"]["accuracy"] is not None
 
 
 SERVES_ALL_TASKS = [name for name, row in ROWS.items() if row.method.requires().tasks == "any" and row.trains]
