@@ -478,3 +478,10 @@ def test_fedmd(guide):
     close(reply["logits"], [[2.0, 4.0]])
     batch = {"x": torch.tensor([[1.0, 3.0]]), "aim": reply["logits"]}
     close(guide["mean_absolute_error"](ModelView(Fixed()), batch, {}), 1.0)
+
+
+def test_the_glossary_holds_each_word_once():
+    headings = re.findall(r"^\*\*.*\*\*$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    words = [word.strip("* ").lower() for heading in headings for word in heading.split(", ")]
+    assert len(words) > 80
+    assert {word for word in words if words.count(word) > 1} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,3 +114,22 @@ def test_an_arrow_that_points_the_wrong_way_is_seen(folder, text):
 )
 def test_an_arrow_that_points_down_is_fine(folder, text):
     assert forbidden(folder, text) == []
+
+
+def layout():
+    """The folders of the package, in the order in which CONTRIBUTING lists them."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text().partition("\n    potluck/\n")[2].partition("\n    tests/")[0]
+    return re.findall(r"^ {6}(\w+)/", text, re.MULTILINE)
+
+
+def test_contributing_lists_the_folders_each_below_those_it_knows():
+    folders = layout()
+    assert sorted(folders) == sorted(KNOWS)
+    for folder, known in KNOWS.items():
+        above = folders[: folders.index(folder)]
+        assert {name.partition(".")[0] for name in known} <= set(above), folder
+
+
+def test_the_layout_fits_a_screenful():
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text().partition("## Layout")[2].partition("\n[Architecture]")[0]
+    assert len(text.strip().splitlines()) <= 40

@@ -141,3 +141,9 @@ def test_several_labels_are_told_one_by_one():
     torch.testing.assert_close(task.distances(outputs, soft), torch.stack([expected, torch.tensor(0.0)]))
     assert task.losses(outputs, task.unknown(2)).tolist() == [0.0, 0.0]
     assert task.settled(soft[:1]).tolist() == [[0, 1]]
+
+
+def test_labels_that_were_given_are_not_looked_for():
+    given = MultiLabel(("a", "b", "c"))
+    assert given.fitted(None, "clinic") is given
+    assert given.fitted(np.array([[1, 0, 0]]), "clinic") is given

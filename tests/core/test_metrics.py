@@ -183,3 +183,19 @@ def test_values_are_shown_to_people(name, value, shown):
 )
 def test_what_a_metric_can_be(name, value, can_be):
     assert possible(name, value) == can_be
+
+
+def test_log_loss_of_several_labels_by_hand():
+    """One question for each label, of which the second one is never true here."""
+    sure = np.array([[0.9, 0.2], [0.6, 0.5], [0.3, 0.1]])
+    tested = Graded(np.array([[1, 0], [0, 0], [1, 0]]), (sure > 0.5).astype(int), sure)
+    first = -(math.log(0.9) + math.log(0.4) + math.log(0.3)) / 3
+    second = -(math.log(0.8) + math.log(0.5) + math.log(0.9)) / 3
+    assert OF_LABELS["log_loss"](tested) == pytest.approx((first + second) / 2)
+
+
+def test_the_truth_as_a_table():
+    several, one = np.array([[1, 0], [0, 0]]), np.array([1, 0, 2])
+    sure = np.full((3, 3), 1 / 3)
+    assert Graded(several, several, sure[:2, :2]).indicators().tolist() == [[1, 0], [0, 0]]
+    assert Graded(one, one, sure).indicators().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]

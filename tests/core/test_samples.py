@@ -166,3 +166,11 @@ def test_the_server_sees_tensors_where_there_can_be_any():
     assert tensors.for_server() is tensors
     gaps = SharedData(torch.full((2, 1), torch.nan))
     assert gaps.for_server() is gaps
+
+
+def test_only_inputs_take_the_precision_of_the_first_set():
+    one = Samples({"x": torch.zeros(1, 2), "aim": torch.tensor([2])})
+    other = Samples({"x": torch.ones(1, 2).double(), "aim": torch.tensor([0.5])})
+    both = Samples.concat([one, other])
+    assert both.x.dtype == torch.float32
+    assert both.columns["aim"].tolist() == [2.0, 0.5], "a target is not cut to what the first one's are"

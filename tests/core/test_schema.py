@@ -162,3 +162,10 @@ def test_the_bytes_of_tensors_whose_shape_is_known():
     assert Schema({"a": TensorSpec((2, None))}).bytes is None
     assert Schema(None).bytes is None
     assert Schema().bytes == 0
+
+
+def test_a_row_of_nothing_is_spread_evenly():
+    for width in (1, 2, 4):
+        found = TensorSpec((3, width), low=0, row_sum=1).nearest(torch.zeros(3, width))
+        assert found.tolist() == [[1 / width] * width] * 3
+    assert TensorSpec((3, 0), low=0, row_sum=1).nearest(torch.zeros(3, 0)).shape == (3, 0)

@@ -8,6 +8,8 @@ import torch
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, log_loss
 
 from potluck.core.classification import Classification
+from potluck.core.errors import SettingsError
+from potluck.core.tasks import Task
 
 
 def measure(probabilities, y):
@@ -71,3 +73,11 @@ def test_a_model_that_has_diverged_has_no_loss(bad):
     found = measure(torch.tensor([[bad, 0.5], [0.5, 0.5]]), torch.tensor([0, 1]))
     assert found["loss"] is None
     assert found["accuracy"] is not None
+
+
+def test_what_a_task_does_not_say_is_told():
+    """A task of one's own may leave out what no method asks it for."""
+    outputs = torch.zeros(2, 2)
+    for what, ask in (("loss for each sample", Task.losses), ("distance to soft targets", Task.distances)):
+        with pytest.raises(SettingsError, match=f"A task of Classification has no {what}"):
+            ask(Classification((0, 1)), outputs, outputs)

@@ -111,3 +111,23 @@ def test_classes_that_make_no_sense_are_refused(told):
 def test_features_of_one_width_are_expected():
     with pytest.raises(potluck.RequirementsError):
         begun(FedSSA(), [mlp(0), mlp(1, hidden=5)])[0].run(1)
+
+
+def test_whoever_sat_out_fetches_the_rows_of_today():
+    fused = {}
+
+    class Watched(FedSSA):
+        def fuse(self, me):
+            fused[me.name, me.round] = {name: rows.clone() for name, rows in me.state["rows"].items()}
+            super().fuse(me)
+
+    method = Watched()
+    without_a = lambda number, names, generator: names[1:] if number == 2 else names  # noqa: E731
+    federation = potluck.Federation(people(), method, engine="serial", participation=without_a)
+    federation.run(2)
+    today = method.entries(federation.server, "A")
+    federation.run(1)
+    assert federation.travelled["fetch"]["answers"] == 1
+    for name, rows in fused["A", 3].items():
+        torch.testing.assert_close(rows, today[name][federation.participants["A"].state["classes"]])
+        assert not torch.equal(rows, fused["A", 1][name])

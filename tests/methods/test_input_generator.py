@@ -27,3 +27,15 @@ def test_noise_is_trained_with_its_generator():
     trained(rows).square().sum().backward()
     optimizer.step()
     assert (trained.noise != before).any(dim=1).tolist() == [False, True, False, False, True, False]
+
+
+def test_what_is_below_zero_is_made_five_times_smaller():
+    """By hand: BatchNorm with its first statistics leaves numbers almost as they are."""
+    generator = InputGenerator(1, 1, (1,), False).eval()
+    first, last = generator.layers[0], generator.layers[3]
+    with torch.no_grad():
+        for layer, value in ((first, 1.0), (last, 1.0)):
+            layer.weight.fill_(value)
+        last.bias.zero_()
+        made = generator(torch.tensor([[2.0], [-2.0]]))
+    torch.testing.assert_close(made, torch.tensor([[2.0], [-0.4]]), rtol=1e-4, atol=1e-4)
