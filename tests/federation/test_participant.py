@@ -426,3 +426,18 @@ def test_all_samples_are_prepared_whatever_the_round_and_none_is_seen_before_its
     assert abs(float(member.thing("data").x[:2].mean())) < 1e-9, "fitted in the first window"
     member.round = 4
     assert member.data.columns["weight"].tolist() == [0.75, 1.5]
+
+
+def test_with_other_data_nothing_is_held_back_again():
+    """What it chooses settings by is given apart, whatever share it held back of its own data."""
+    me = Participant("clinic", mlp(0), made_data(12, 0), labels=range(3), validation=0.25)
+    me.join(0, None)
+    assert (len(me.data), len(me.validation)) == (9, 3)
+    twin = me.holding(me.data, me.validation)
+    twin.join(0, None)
+    assert torch.equal(twin.data.x, me.data.x)
+    assert torch.equal(twin.validation.x, me.validation.x)
+    alone = me.holding(me.data, None)
+    alone.join(0, None)
+    assert (len(alone.data), alone.validation) == (9, None)
+    assert (len(me.data), len(me.validation)) == (9, 3)

@@ -287,3 +287,33 @@ def test_whoever_was_asked_for_longest_ago_goes_first():
     assert p0.weights()  # another of its fields
     assert len(p2.data)
     assert ["data" in person.held for person in (p0, p1, p2)] == [True, False, True]
+
+
+class CountingSGD(torch.optim.SGD):
+    """Remembers a plain number of each parameter, and no tensor."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["steps"] = self.state[parameter].get("steps", 0) + 1
+        return super().step(closure)
+
+
+def test_what_optimizers_remember_may_be_plain_numbers():
+    found = {}
+    for storage in ("memory", "disk"):
+        brought = [potluck.Participant(f"p{i}", mlp(i), made_data(8, i), plan=COUNTED) for i in range(3)]
+        federation = table(Local(), brought, storage=storage, keep_optimizer=True)
+        rows = federation.run(2).rows()
+        found[storage] = (
+            [row["loss"] for row in rows],
+            {
+                name: {parameter: dict(kept) for parameter, kept in p.learner.optimizer_state.items()}
+                for name, p in federation.participants.items()
+            },
+        )
+    assert found["disk"] == found["memory"]
+    assert {kept["steps"] for kept in found["disk"][1]["p2"].values()} == {4}
+
+
+COUNTED = potluck.Plan(optimizer=CountingSGD, lr=0.05, epochs=2, batch_size=8)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sklearn.tree import DecisionTreeClassifier
 from torch import tensor
 
 import potluck
 from potluck.core.payload import Payload
 from potluck.federation.server import Server
-from potluck.methods import LotteryFL
+from potluck.methods import Hermes, LotteryFL
 from potluck.methods.pruning import Sparse, packed, pruned, sparse, spread, unpacked
-from tests.tables import cnn, participants
+from tests.tables import cnn, made_data, participants
 
 
 def test_the_weakest_go_until_enough_is_gone():
@@ -65,6 +66,24 @@ def test_as_many_values_as_bits():
 def test_validation_data_are_needed():
     with pytest.raises(potluck.RequirementsError, match="it needs validation data, and these have none: p0, p1"):
         potluck.Federation(participants([cnn(0), cnn(1)]), LotteryFL())
+
+
+@pytest.mark.parametrize("method", [Hermes, LotteryFL])
+@pytest.mark.parametrize(
+    ("odd", "labels", "told"),
+    [
+        (DecisionTreeClassifier(), range(3), "these are no torch modules: p1"),
+        (cnn(1, width=5), range(3), "p1"),
+        (cnn(1, classes=4), range(4), "p1"),
+    ],
+)
+def test_networks_must_be_alike(method, odd, labels, told):
+    people = [
+        potluck.Participant(name, model, made_data(12, 0), labels=own, validation=0.25)
+        for name, model, own in (("p0", cnn(0), range(3)), ("p1", odd, labels))
+    ]
+    with pytest.raises(potluck.RequirementsError, match=told):
+        potluck.Federation(people, method())
 
 
 @pytest.mark.parametrize("name", ["b", "nothing"])
