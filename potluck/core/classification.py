@@ -64,7 +64,7 @@ class LabelTask(Task):
     def encoded(self) -> Task:
         return _of_positions(type(self), self.outputs)
 
-    def told(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         return {"labels": list(self.labels)}
 
 
@@ -126,7 +126,7 @@ class Classification(LabelTask):
         """The logarithms of probabilities."""
         return answers.clamp(min=LEAST).log()
 
-    def nothing_told(self, rows: int) -> Tensor:
+    def no_targets(self, rows: int) -> Tensor:
         return torch.zeros(rows, self.outputs)
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:

@@ -91,8 +91,8 @@ class PerPosition(Positions, LabelTask):
     def encoded(self) -> Task:
         return _of_positions(type(self), self.outputs, self.axis)
 
-    def told(self) -> dict[str, Any]:
-        return {**super().told(), "ignore": self.ignore, "axis": self.axis}
+    def shared_settings(self) -> dict[str, Any]:
+        return {**super().shared_settings(), "ignore": self.ignore, "axis": self.axis}
 
     def fitted(self, raw: Array | None, owner: str) -> PerPosition:
         if self.labels:
@@ -156,7 +156,7 @@ class NextToken(Positions):
     def outputs(self) -> int:
         return self.vocabulary
 
-    def told(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary, "padding": self.padding, "name": self.name}
 
     def targets_in(self, inputs: Any, owner: str) -> Array:

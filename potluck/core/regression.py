@@ -96,7 +96,7 @@ class Regression(Task):
     def encoded(self) -> Task:
         return replace(self, scale="none", found=(), metrics=())
 
-    def told(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         scale = self.scale if isinstance(self.scale, str) else [list(part) for part in self.scale]
         return {"outputs": self.outputs, "scale": scale}
 

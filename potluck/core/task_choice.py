@@ -64,7 +64,7 @@ def _found(metrics: Any) -> Any:
     return [import_object(one) if isinstance(one, str) and ":" in one else one for one in given]
 
 
-def task_told(name: str, settings: Mapping[str, Any], metrics: Iterable[str]) -> Task:
+def task_from(name: str, settings: Mapping[str, Any], metrics: Iterable[str]) -> Task:
     """The task that a party on another machine told of. Nothing is imported by a name that another machine chose.
 
     Args:

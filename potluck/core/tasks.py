@@ -101,7 +101,7 @@ class Task(ABC):
         """Its settings as plain values, the same in every process."""
         return {"task": self.KIND, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
 
-    def told(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """The settings that others are told, and may build the task by: nothing about a participant's own targets."""
         return {}
 
@@ -177,7 +177,7 @@ class Task(ABC):
         """What others told, as if it were known: the likeliest label, or the value."""
         return self.taught(soft)
 
-    def nothing_told(self, rows: int) -> Tensor:
+    def no_targets(self, rows: int) -> Tensor:
         """The soft targets of samples of which nobody told anything; they count in no distance."""
         return torch.full((rows, self.outputs), torch.nan)
 

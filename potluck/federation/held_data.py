@@ -81,7 +81,7 @@ class DataHolder(ABC):
         """Divides its data anew for a federation of this seed, and preprocesses them."""
         self.held |= self.as_brought(seed)
         self._public, self.inputs.network = public, False
-        self._seen: dict[tuple[int, bool], tuple[SharedData, Samples | None]] = {}
+        self._seen: dict[bool, tuple[SharedData, Samples | None]] = {}
         if fit:
             training = self.thing("data")
             first = training if self.window is None else training.take(self.window.rows(0, len(training)))

@@ -173,9 +173,9 @@ class Participant(Joining):
 
     def _see(self, shared: SharedData, known: bool = False) -> Samples | None:
         """What all may see, as its model reads it, looked up once."""
-        if (id(shared), known) not in self._seen:
-            self._seen[id(shared), known] = shared, self.inputs.seen(shared, self.task, known=known)
-        return self._seen[id(shared), known][1]
+        if known not in self._seen or self._seen[known][0] is not shared:
+            self._seen[known] = shared, self.inputs.seen(shared, self.task, known=known)
+        return self._seen[known][1]
 
     def thing(self, name: str) -> Any:
         """One of its ``HEAVY`` fields, from memory or from disk."""

@@ -8,7 +8,7 @@ from typing import Any
 from potluck.core.errors import PotluckError
 from potluck.core.inputs import InputKinds, describe
 from potluck.core.labels import LabelSpace, some_labels
-from potluck.core.task_choice import task_told
+from potluck.core.task_choice import task_from
 from potluck.core.tasks import Task
 from potluck.federation.agreement import most
 from potluck.federation.method import Needs
@@ -72,7 +72,7 @@ class Acceptance:
 
 def task_of(accepted: Accepted) -> Task:
     """The task that a participant tells of."""
-    return task_told(accepted.task, accepted.settings, accepted.metrics)
+    return task_from(accepted.task, accepted.settings, accepted.metrics)
 
 
 def inputs_of(accepted: Accepted) -> str:

@@ -35,7 +35,7 @@ from potluck.flower.client_store import ClientStore, private_folder
 from potluck.flower.consent import channel_of, method_class, method_of
 from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
-from potluck.flower.policy import Policy, PolicyError, told
+from potluck.flower.policy import Policy, PolicyError, reason_for_server
 from potluck.flower.protocol import (
     PROTOCOL,
     Accepted,
@@ -205,7 +205,7 @@ class Client:
             log.warning("Declined the invitation: %s", error)
             self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
             self.finished = 0 if self._dry_run else None
-            return Declined(name=me.name, reason=told(error)).message()
+            return Declined(name=me.name, reason=reason_for_server(error)).message()
         has_public = invitation.public is None or self._public is not None
         return Accepted.of(me, has_public).message()
 

@@ -146,7 +146,7 @@ OWN_WORDS = (PotluckError, PolicyError)
 """Errors whose texts are about what the server said, or are the owner's own words."""
 
 
-def told(error: PotluckError) -> str:
+def reason_for_server(error: PotluckError) -> str:
     """Why an invitation is declined, as the server may read it: the text of other errors may speak of private data."""
     if type(error) in OWN_WORDS:
         return str(error)[:10_000]

@@ -258,7 +258,7 @@ class Accepted(Head):
         return cls(
             name=participant.name,
             task=participant.task.KIND,
-            settings=participant.task.told(),
+            settings=participant.task.shared_settings(),
             metrics=list(participant.task.nothing),
             inputs={name: InputFacts.of(kind) for name, kind in participant.data.kinds.items()},
             has_public=has_public,

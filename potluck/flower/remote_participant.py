@@ -10,7 +10,7 @@ from potluck.core.errors import DataError, SettingsError
 from potluck.core.inputs import InputKinds
 from potluck.core.plan import Plan
 from potluck.core.samples import InputSource, Samples, SharedData
-from potluck.core.task_choice import task_told
+from potluck.core.task_choice import task_from
 from potluck.engines.base import own_model
 from potluck.federation.joining import Equipment
 from potluck.federation.model_inputs import ModelInputs
@@ -66,7 +66,7 @@ class RemoteParticipant(Participant):
         self.name = name
         self.weight = weight
         self.plan = Plan()
-        self.task = task_told(known.task, known.settings, known.metrics)
+        self.task = task_from(known.task, known.settings, known.metrics)
         self.storage = None
         self.working_bytes = 0
         data = Samples({}, source=Elsewhere({name: facts.kind() for name, facts in known.inputs.items()}))

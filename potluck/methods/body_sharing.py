@@ -39,6 +39,6 @@ class BodySharing(FedAvg):
             return needs
         return replace(needs, head=True, own_layers=self.personal_layers, one_label_space=False)
 
-    def kept(self, me: Participant) -> set[str]:
+    def personal(self, me: Participant) -> set[str]:
         personal: set[str] = me.network.entries_in(me.last_layers(self.personal_layers))
-        return super().kept(me) | personal
+        return super().personal(me) | personal

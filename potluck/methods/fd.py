@@ -80,7 +80,7 @@ class FD(LabelSharing):
         told = [] if soft is None else [public.inputs().with_targets(soft=soft)]
         if not me.learner.shows_layers:
             return fit_labels(me, *sets, *told)
-        sets = [one.with_targets(soft=me.task.nothing_told(len(one))) for one in sets]
+        sets = [one.with_targets(soft=me.task.no_targets(len(one))) for one in sets]
         sets += [one.with_targets(soft=me.task.taught(one.columns["soft"])) for one in told]
         plan = me.plan.replace(epochs=self.first_epochs if soft is None else self.epochs)
         return Fit(

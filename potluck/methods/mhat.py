@@ -70,7 +70,7 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in told]
         if public.labelled:
             known = task.taught(server.task.answers(public.y)) if isinstance(task, Regression) else public.y
-            sets.append(x.with_targets(y=known, soft=task.nothing_told(len(public))))
+            sets.append(x.with_targets(y=known, soft=task.no_targets(len(public))))
         else:
             sets = [part.with_targets(y=task.unknown(len(part))) for part in sets]
         context = {"temperature": self.temperature, TASK: task.encoded}

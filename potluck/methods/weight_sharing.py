@@ -99,7 +99,7 @@ class WeightSharing(Merging):
         """The network that a participant shares."""
         return me.network if self.shares == OWN else me.models[self.shares]
 
-    def kept(self, me: Participant) -> set[str]:
+    def personal(self, me: Participant) -> set[str]:
         """The entries of that network that stay with the participant."""
         if self.batchnorm == "average":
             return set()
@@ -120,7 +120,7 @@ class WeightSharing(Merging):
 
     def shared(self, me: Participant) -> dict[str, Tensor]:
         """What a participant shares of that network's state."""
-        kept = self.kept(me)
+        kept = self.personal(me)
         return {name: entry for name, entry in self.network(me).weights().items() if name not in kept}
 
     def catch_up(self, me: Participant) -> Generator[Request, Any, Payload | None]:

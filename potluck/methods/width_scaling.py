@@ -89,7 +89,7 @@ class WidthScaling(Averaging):
     def introduction(self, me: Participant) -> dict[str, Any]:
         owned = occurring(me).tolist() if self.masked_classes else [True] * me.task.outputs
         own = {"head": list(self.heads(me)), "labels": list(me.task.columns), "owned": owned}
-        statistics = sorted(super().kept(me)) if self._asks_for_statistics else []
+        statistics = sorted(super().personal(me)) if self._asks_for_statistics else []
         return {**super().introduction(me), **own, "statistics": statistics}
 
     @property
@@ -97,8 +97,8 @@ class WidthScaling(Averaging):
         """Whether participants send the statistics that they keep, for the server's own network to answer with."""
         return self.model is not None and self.batchnorm == "local statistics"
 
-    def kept(self, me: Participant) -> set[str]:
-        return set() if self._asks_for_statistics else super().kept(me)
+    def personal(self, me: Participant) -> set[str]:
+        return set() if self._asks_for_statistics else super().personal(me)
 
     def entries(
         self, server: Server, sender: str, places: Mapping[str, WindowPlace] | None = None

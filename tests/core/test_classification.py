@@ -126,7 +126,7 @@ def test_others_are_told_probabilities_at_a_temperature():
 
 def test_the_distance_to_soft_labels_is_cross_entropy():
     task, outputs = Classification((0, 1)), torch.randn(2, 2)
-    soft = torch.cat([torch.tensor([[0.3, 0.7]]), task.nothing_told(1)])
+    soft = torch.cat([torch.tensor([[0.3, 0.7]]), task.no_targets(1)])
     expected = F.cross_entropy(outputs[:1] / 5.0, soft[:1])
     torch.testing.assert_close(task.distances(outputs, soft, 5.0), torch.stack([expected, torch.tensor(0.0)]))
     assert task.losses(outputs, task.unknown(2)).tolist() == [0.0, 0.0]
@@ -136,7 +136,7 @@ def test_several_labels_are_told_one_by_one():
     task, outputs = MultiLabel((0, 1)), torch.tensor([[0.5, -2.0], [1.0, 1.0]])
     torch.testing.assert_close(task.soft(outputs, 2.0), (outputs / 2).sigmoid())
     torch.testing.assert_close(task.outputs_for(task.answers(outputs)), outputs)
-    soft = torch.cat([torch.tensor([[0.0, 1.0]]), task.nothing_told(1)])
+    soft = torch.cat([torch.tensor([[0.0, 1.0]]), task.no_targets(1)])
     expected = F.binary_cross_entropy_with_logits(outputs[0], soft[0])
     torch.testing.assert_close(task.distances(outputs, soft), torch.stack([expected, torch.tensor(0.0)]))
     assert task.losses(outputs, task.unknown(2)).tolist() == [0.0, 0.0]
@@ -147,3 +147,10 @@ def test_labels_that_were_given_are_not_looked_for():
     given = MultiLabel(("a", "b", "c"))
     assert given.fitted(None, "clinic") is given
     assert given.fitted(np.array([[1, 0, 0]]), "clinic") is given
+
+
+def test_answers_of_nothing_but_0_and_1_are_no_probabilities():
+    task, y = MultiLabel(("a", "b")), torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert task.tested(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), y).probabilities is None
+    found = task.tested(torch.tensor([[1.0, 0.0], [0.0, 0.75]]), y).probabilities
+    assert found.tolist() == [[1.0, 0.0], [0.0, 0.75]]

@@ -79,7 +79,7 @@ def test_the_server_knows_a_scale_that_all_have():
     own = Regression().fitted(RAW, "p")
     assert own.common([own]) == Regression(1)
     assert known.common([Regression(scale=(1.0, 3.0))]).scale == "standard"
-    assert own.told() == {"outputs": 1, "scale": "standard"}, "a scale may tell of a participant's targets"
+    assert own.shared_settings() == {"outputs": 1, "scale": "standard"}, "a scale may tell of a participant's targets"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_others_are_told_values_in_the_users_units():
 
 def test_values_that_nobody_told_count_in_no_distance():
     task = Regression(2, "none")
-    soft = torch.cat([torch.tensor([[1.0, 3.0]]), task.nothing_told(1)])
+    soft = torch.cat([torch.tensor([[1.0, 3.0]]), task.no_targets(1)])
     assert task.distances(torch.zeros(2, 2), soft).tolist() == [5.0, 0.0]
     assert task.losses(torch.zeros(1, 2), task.unknown(1)).tolist() == [0.0]
 

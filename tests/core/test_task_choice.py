@@ -10,7 +10,7 @@ from potluck.core.classification import Classification, MultiLabel
 from potluck.core.errors import DataError, SettingsError
 from potluck.core.positions import NextToken, PerPosition
 from potluck.core.regression import Regression
-from potluck.core.task_choice import TASKS, as_task, task_told
+from potluck.core.task_choice import TASKS, as_task, task_from
 
 CASES = [
     (None, Classification()),
@@ -65,9 +65,9 @@ def test_what_is_no_task_is_an_error(given, more, error, message):
     ],
 )
 def test_a_task_that_is_told_is_of_the_same_kind(task):
-    found = task_told(task.KIND, task.told(), [*task.nothing, "somebody's own"])
+    found = task_from(task.KIND, task.shared_settings(), [*task.nothing, "somebody's own"])
     assert found.kind == task.kind
-    assert json.loads(json.dumps(task.told())) == task.told()
+    assert json.loads(json.dumps(task.shared_settings())) == task.shared_settings()
     assert replace(found, metrics=()) == replace(task, metrics=())
     assert list(found.nothing) == [*task.nothing, "somebody's own"]
     assert found.loss(torch.zeros(*found.shapes(found_y(task))[0]), found_y(task)) >= 0
@@ -84,7 +84,7 @@ def found_y(task):
 
 def test_nothing_is_imported_by_a_name_that_was_told():
     with pytest.raises(SettingsError, match="There is no task 'os:getcwd' here"):
-        task_told("os:getcwd", {}, ["accuracy"])
+        task_from("os:getcwd", {}, ["accuracy"])
 
 
 def test_all_tasks_have_short_forms():
