@@ -1,17 +1,23 @@
-"""A job: work with everything filled in that a request leaves open, as a learner or an engine gets it."""
+"""A job: work with everything filled in that a request leaves open, as a learner or an engine gets it; and what must be
+equal of jobs for their networks to be stacked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
+from potluck.core.architecture import spec, token
 from potluck.core.groups import Group, within
 from potluck.core.learner import Learner
+from potluck.core.model_view import FrozenModel
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
+from potluck.core.tasks import Task
 
 if TYPE_CHECKING:
     from potluck.core.requests import Fit, Reading, Work
@@ -96,3 +102,43 @@ class Job:
     def answer(self, device: torch.device) -> Any:
         """Has the learner do the work, unstacked: the reference."""
         return self.work.answer(self, device)
+
+
+_PLAIN = (str, int, float, bool, bytes, type(None), Task)
+_FREE = ("lr", "schedule", "epochs", "batch_size", "class_weight")
+
+
+def steps_of(plan: Plan) -> Hashable:
+    """What must be equal of plans for networks to take their steps in one stack."""
+    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in _FREE)
+
+
+def columns_of(samples: Samples, inputs_alone: bool = False) -> Hashable:
+    """Names, shapes and types of columns, perhaps of those alone that hold inputs."""
+    held = (samples.input_columns if inputs_alone else samples.columns).items()
+    columns = sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in held)
+    return tuple(columns), None if samples.source is None else samples.source.types()
+
+
+def values_of(named: Mapping[str, Any]) -> Hashable:
+    """Plain values as they are, of tensors shapes and types alone, in whatever they are nested."""
+    flat: list[Hashable] = []
+    for name, value in named.items():
+        if isinstance(value, Tensor):
+            flat.append((name, (tuple(value.shape), value.dtype)))
+        elif isinstance(value, _PLAIN):
+            flat.append((name, value))
+        else:
+            leaves, structure = tree_flatten(dict(named))
+            return str(structure), tuple(_leaf(leaf) for leaf in leaves)
+    return tuple(flat)  # mostly, and quicker than by a tree
+
+
+def _leaf(leaf: Any) -> Hashable:
+    if isinstance(leaf, _PLAIN):
+        return leaf
+    if isinstance(leaf, Tensor):
+        return tuple(leaf.shape), leaf.dtype
+    if isinstance(leaf, FrozenModel):
+        return leaf.architecture, tuple(sorted((name, str(spec(entry))) for name, entry in leaf.weights.items()))
+    return token(leaf)

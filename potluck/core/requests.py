@@ -11,18 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
-from potluck.core.architecture import spec, token
 from potluck.core.errors import ModelError, SettingsError
 from potluck.core.groups import Group, Update, names_of
-from potluck.core.job import Job
+from potluck.core.job import Job, columns_of, steps_of, values_of
 from potluck.core.model_spec import ModelSpec
-from potluck.core.model_view import FrozenModel, ModelView
+from potluck.core.model_view import ModelView
 from potluck.core.objectives import PLAIN, TASK, AnyObjective, CombineGradients, cross_entropy, task_loss
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
@@ -240,13 +240,13 @@ class Fit(Work):
             self.per_sample,
             self.gradient_noise,
             self.freeze_norm_stats,
-            _steps(job.plan),
+            steps_of(job.plan),
             job.plan.batch_size if job.plan.accumulate > 1 else None,
-            tuple((group.names, _steps(group.plan)) for group in job.groups),
+            tuple((group.names, steps_of(group.plan)) for group in job.groups),
             job.fresh,
-            _columns(job.samples),
-            _tree(self.context),
-            _tree(self.mask),
+            columns_of(job.samples),
+            values_of(self.context),
+            values_of(self.mask),
             tuple(self.noise.items()),
             job.keep_optimizer,
         )
@@ -302,9 +302,8 @@ class Reading(Work):
         raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
 
     def stack_key(self, job: Job) -> Hashable:
-        common = ("on", "plan", "model", "task")
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in common}
-        return _tree(own), len(job.samples), _columns(job.samples.inputs())
+        own = {name: getattr(self, name) for name in _own_settings(type(self))}
+        return values_of(own), len(job.samples), columns_of(job.samples, inputs_alone=True)
 
     def answer(self, job: Job, device: torch.device) -> Any:
         return job.learner.read(job, device)
@@ -368,31 +367,7 @@ class Tap(Reading):
         return bool(self.submodules)
 
 
-_PLAIN = (str, int, float, bool, bytes, type(None))
-_FREE = ("lr", "schedule", "epochs", "batch_size", "class_weight")
-
-
-def _steps(plan: Plan) -> Hashable:
-    """What must be equal of plans for networks to take their steps in one stack."""
-    return tuple((name, getattr(plan, name)) for name in Plan.model_fields if name not in _FREE)
-
-
-def _columns(samples: Samples) -> Hashable:
-    held = samples.columns.items()
-    columns = sorted((name, tuple(column.shape[1:]), str(column.dtype)) for name, column in held)
-    return tuple(columns), None if samples.source is None else samples.source.types()
-
-
-def _tree(context: Mapping[str, Any]) -> Hashable:
-    leaves, structure = tree_flatten(dict(context))
-    return str(structure), tuple(_leaf(leaf) for leaf in leaves)
-
-
-def _leaf(leaf: Any) -> Hashable:
-    if isinstance(leaf, (*_PLAIN, Task)):
-        return leaf
-    if isinstance(leaf, Tensor):
-        return tuple(leaf.shape), leaf.dtype
-    if isinstance(leaf, FrozenModel):
-        return leaf.architecture, tuple(sorted((name, str(spec(entry))) for name, entry in leaf.weights.items()))
-    return token(leaf)
+@cache
+def _own_settings(kind: type[Reading]) -> tuple[str, ...]:
+    """The settings of a kind of reading, beside those that all have."""
+    return tuple(field.name for field in fields(kind) if field.name not in ("on", "plan", "model", "task"))
