@@ -41,6 +41,8 @@ class Estimator(Learner):
         """Which labels were in the rows it was fitted on, as positions."""
         self._numbered = False
         """Whether it knows them as 0…k−1, and not by their names."""
+        self._changed: dict[str, tuple[Any, Any]] = {}
+        """Settings that its last ``fit`` changed, as XGBoost does with its objective: before and after."""
 
     @property
     def takes_weights(self) -> bool:
@@ -63,11 +65,17 @@ class Estimator(Learner):
         weights: dict[str, Any] = {}
         if "weight" in samples.columns and (name := _weight_parameter(self.model)):
             weights = {name: samples.columns["weight"].double().numpy()}
+        for name, (before, after) in self._changed.items():
+            if _settings(self.model).get(name) == after:  # else its owner has chosen another one since
+                self.model.set_params(**{name: before})
+        settings = _settings(self.model)
         with seeding(self.model, derive(job.seed, "estimator") % 2**32):
             try:
                 self._fit(self.model, x, samples.y, **weights)
             except Exception as error:  # whatever a stranger's code cannot do with these rows
                 raise ModelError(f"{job.owner}: {type(self.model).__name__} could not be fitted: {error}") from error
+        left = _settings(self.model)
+        self._changed = {name: (was, left[name]) for name, was in settings.items() if left.get(name, was) != was}
         return Fitted(steps=1, weighted=bool(weights) or "weight" not in samples.columns)
 
     def _fit(self, model: Any, x: Any, y: Tensor, **weights: Any) -> None:
@@ -95,11 +103,13 @@ class Estimator(Learner):
 
     def state(self) -> dict[str, Any]:
         kept = serialization.dump_estimator(self.model)
-        return {"estimator": kept, "occurring": self._occurring, "numbered": self._numbered}
+        changed = {name: list(both) for name, both in self._changed.items()}
+        return {"estimator": kept, "occurring": self._occurring, "numbered": self._numbered, "changed": changed}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model = serialization.load_estimator(state["estimator"], self.model, self._types)
         self._occurring, self._numbered = list(state["occurring"]), state["numbered"]
+        self._changed = {name: (before, after) for name, (before, after) in state["changed"].items()}
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
         few, twin = samples.few_of_each(), Estimator(self.model, self.task)
@@ -135,6 +145,12 @@ class Estimator(Learner):
         found = torch.zeros(count, self.task.outputs)
         found[:, self._occurring] = numbers.of_estimator(self.model, rows, owner)
         return found
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """Those settings of an estimator, and of those within it, that are plain values."""
+    found = model.get_params() if hasattr(model, "get_params") else {}
+    return {name: value for name, value in found.items() if isinstance(value, str | int | float | None)}
 
 
 def table_rows(x: Any) -> Any:

@@ -273,6 +273,29 @@ def test_one_that_wants_labels_from_0_up_gets_them(wrap, y):
     torch.testing.assert_close(found.sum(dim=1), torch.ones(4))
 
 
+THREE = Samples({"x": torch.tensor([[0.0], [1.0], [2.0]] * 2), "y": torch.tensor([0, 1, 2] * 2)})
+
+
+def test_one_that_changes_its_settings_when_it_is_fitted_can_be_fitted_to_fewer_labels():
+    """XGBoost's objective becomes one of several labels, and stays it, which two labels cannot be fitted by."""
+    two = THREE.take(torch.tensor([0, 1, 3, 4]))
+    learner, _ = fit(XGBClassifier(n_estimators=20, min_child_weight=0), THREE)
+    again = Estimator(XGBClassifier(), Classification(LABELS))
+    again.check_keepable(THREE, "clinic")
+    again.restore(learner.state())
+    for one in (learner, again):
+        one.fit(Job("clinic", Fit(), one, two, Plan(), 1, 1), CPU)
+        assert predict(one, two.x).argmax(dim=1).tolist() == [0, 1, 0, 1]
+
+
+def test_settings_that_its_owner_changes_stay():
+    learner, _ = fit(XGBClassifier(n_estimators=3), THREE)
+    learner.model.set_params(n_estimators=5, objective="multi:softmax")
+    learner.fit(Job("clinic", Fit(), learner, THREE, Plan(), 1, 1), CPU)
+    assert (learner.model.n_estimators, learner.model.objective) == (5, "multi:softmax")
+    assert learner.model.get_booster().num_boosted_rounds() == 5
+
+
 def test_the_first_reason_is_told_where_numbers_do_not_help():
     with pytest.raises(ModelError, match=r"clinic: LogisticRegression could not be fitted: .*NaN"):
         fit(LogisticRegression(), Samples({"x": torch.full((4, 1), torch.nan), "y": torch.tensor([0, 2, 0, 2])}))
