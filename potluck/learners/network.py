@@ -199,7 +199,7 @@ class Network(Learner):
             size = rows_at_once(job.samples)
             for start in range(0, len(job.samples), size):
                 x = self.inputs(job, moved(job.samples.at(slice(start, start + size)), device))
-                batches.append(tree_map(Tensor.cpu, reading.compute(view, x)))
+                batches.append(tree_map(_fetched, reading.compute(view, x)))
         return reading.collect(batches)
 
     def inputs(self, job: Job, x: Any) -> Any:
@@ -253,6 +253,11 @@ class Network(Learner):
         self._optimizer_kinds = {name: self._optimizer_kinds[name] for name in old} | kinds
         self.optimizer_state = {**old, **state}
         self.remembered_times += 1
+
+
+def _fetched(tensor: Tensor) -> Tensor:
+    """An answer on the CPU; detached, since what is a view of a parameter still asks for gradients."""
+    return tensor.detach().cpu()
 
 
 def _replace(frozen: nn.Parameter, entry: Tensor) -> None:
