@@ -36,7 +36,8 @@ TEMPLATES = {
     "regression": _own_data(
         "regression",
         "values",
-        'task = "regression"     # or { name = "regression", scale = [200.0, 40.0] } for all',
+        "# Where networks are averaged, all learn values on one scale: about their mean and their deviation.\n"
+        'task = { name = "regression", scale = [20.0, 4.5] }',
         '["mae", "r2"]       # the first is the headline; by default "r2", "mae", "rmse"',
     ),
     "multilabel": _own_data(

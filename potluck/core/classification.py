@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from potluck.core.labels import (
     decode,
     encode,
     label_space,
+    no_labels,
     plain_label,
     plain_labels,
     union,
@@ -90,7 +91,7 @@ class Classification(LabelTask):
         if self.labels:
             return self
         if raw is None:
-            raise DataError(f"{owner}: there are no labels to find the label space in; pass `labels`.")
+            raise no_labels(owner)
         _check_one_each(raw, owner)
         found = label_space(np.unique(plain_labels(raw, owner)), owner)
         return replace(self, labels=found)
@@ -170,7 +171,7 @@ class Classification(LabelTask):
         return Graded(y.numpy(), table.argmax(axis=1), None if certain else table)
 
     def _quick(self, tested: Graded) -> Metrics:
-        return quick(tested) if set(QUICK).intersection(map(str, self.metrics)) else {}
+        return quick(tested) if any(metric in QUICK for metric in self.metrics) else {}
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class MultiLabel(LabelTask):
     """Each sample has any number of labels. A model puts out a logit for each of them.
 
     Targets are a table of 0 and 1 with a column for each label, or for each sample a list or set of its labels. Of a
-    table whose columns have no names the labels are 0, 1, ….
+    DataFrame the labels are the names of its columns, of a table without names they are 0, 1, ….
 
     Args:
         labels: as in ``LabelTask``. They are sorted, and a table's columns are in that order.
@@ -194,9 +195,21 @@ class MultiLabel(LabelTask):
         if self.labels:
             return self
         if raw is None:
-            raise DataError(f"{owner}: there are no labels to find the label space in; pass `labels`.")
+            raise no_labels(owner)
         found: Iterable[Label] = range(raw.shape[1]) if raw.ndim == 2 else {v for row in raw for v in _set(row, owner)}
         return replace(self, labels=tuple(found))
+
+    def of_columns(self, columns: Sequence[Any], owner: str) -> MultiLabel:
+        return self if self.labels else replace(self, labels=tuple(plain_label(name, owner) for name in columns))
+
+    def in_order(self, raw: Array, columns: Sequence[Any], owner: str) -> Array:
+        """A table's columns in the order of the labels. A table must have them all, and no others."""
+        places = {plain_label(name, owner): place for place, name in enumerate(columns)}
+        if set(places) != set(self.labels):
+            raise DataError(
+                f"{owner}: targets have the columns {list(places)}; expected one for each label: {list(self.labels)}."
+            )
+        return raw[:, [places[label] for label in self.labels]]
 
     def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
         if raw.ndim == 2:

@@ -26,6 +26,14 @@ def label_space(values: Iterable[Any], owner: str) -> LabelSpace:
     return _sorted(labels)
 
 
+def no_labels(owner: str) -> DataError:
+    """The error where a label space is to be found and there are inputs alone."""
+    return DataError(
+        f"{owner}: there are no labels to find the label space in; give them beside the inputs, data=(x, y), or pass "
+        f"`labels`."
+    )
+
+
 def encode(y: np.ndarray[Any, Any], labels: LabelSpace, owner: str, *, strict: bool = True) -> torch.Tensor:
     """Turns labels into positions in ``labels``. Others are an error, or UNLABELLED if not ``strict``."""
     distinct, inverse = np.unique(plain_labels(y, owner), return_inverse=True)

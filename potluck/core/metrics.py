@@ -47,7 +47,7 @@ class Graded:
     def sure(self) -> Array:
         """The probabilities, or the reason why there is no metric of them."""
         if self.probabilities is None:
-            raise NoMetricError("the model answers without probabilities")
+            raise NoMetricError("the model answers without probabilities, or with 0 and 1 alone")
         if not np.isfinite(self.probabilities).all():
             raise NoMetricError("the model has diverged")
         return self.probabilities

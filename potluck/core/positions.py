@@ -14,7 +14,7 @@ from torch import Tensor
 
 from potluck.core.classification import QUICK, LabelTask
 from potluck.core.errors import DataError, SettingsError
-from potluck.core.labels import UNLABELLED, Label, decode, encode, label_space, plain_label, plain_labels
+from potluck.core.labels import UNLABELLED, Label, decode, encode, label_space, no_labels, plain_label, plain_labels
 from potluck.core.metrics import OF_LABELS, Array, Graded, Metrics, quick
 from potluck.core.tasks import Shape, Task
 
@@ -40,12 +40,12 @@ class Positions(Task):
         return False
 
     def loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Cross-entropy, the mean over positions with a label."""
+        """Cross-entropy, the mean over positions with a label. There is a weight for each sample, or each position."""
         logits = outputs if self.labels_first(y) else outputs.movedim(-1, 1)
         losses = F.cross_entropy(logits, y.clamp(min=0), reduction="none")
         counts = (y != UNLABELLED).to(losses.dtype)
         if weight is not None:
-            counts = counts * weight.to(losses.dtype).reshape(-1, *[1] * (y.ndim - 1))
+            counts = counts * weight.to(losses.dtype).reshape(*weight.shape, *[1] * (y.ndim - weight.ndim))
         return (counts * losses).sum() / counts.sum().clamp(min=torch.finfo(losses.dtype).tiny)
 
     def answers(self, outputs: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class Positions(Task):
         return Graded(y[there].numpy(), table.argmax(axis=1), table)
 
     def _quick(self, tested: Graded) -> Metrics:
-        return quick(tested) if set(QUICK).intersection(map(str, self.metrics)) else {}
+        return quick(tested) if any(metric in QUICK for metric in self.metrics) else {}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class PerPosition(Positions, LabelTask):
         if self.labels:
             return self
         if raw is None:
-            raise DataError(f"{owner}: there are no labels to find the label space in; pass `labels`.")
+            raise no_labels(owner)
         found = label_space(np.unique(plain_labels(raw.reshape(-1), owner)), owner)
         return replace(self, labels=tuple(label for label in found if label != self.ignore))
 
@@ -172,6 +172,11 @@ class NextToken(Positions):
         return np.concatenate([array[:, 1:], np.full((len(array), 1), UNLABELLED)], axis=1)
 
     def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
+        if raw.ndim != 2:
+            raise DataError(
+                f"{owner}: targets of shape {raw.shape} beside the tokens; expected the tokens alone, data=ids: the "
+                f"next tokens are found in them."
+            )
         codes = torch.from_numpy(np.asarray(raw, dtype=np.int64))
         if self.padding is not None:
             codes = codes.masked_fill(codes == self.padding, UNLABELLED)

@@ -235,13 +235,18 @@ class SharedData:
         inputs: the inputs, or samples of which only the inputs count.
         y: their labels, if there are any.
         owner: what an error calls them.
+        columns: the names of the targets' columns, where they have some.
     """
 
     def __init__(
-        self, inputs: Samples | Tensor, y: np.ndarray[Any, Any] | None = None, owner: str = "public data"
+        self,
+        inputs: Samples | Tensor,
+        y: np.ndarray[Any, Any] | None = None,
+        owner: str = "public data",
+        columns: tuple[Any, ...] = (),
     ) -> None:
         self.inputs = inputs.inputs() if isinstance(inputs, Samples) else Samples({"x": inputs})
-        self.y, self._owner = y, owner
+        self.y, self.columns, self._owner = y, columns, owner
         self._whole: dict[Task, Samples] = {}
         self._known: dict[Task, Samples | None] = {}
 
@@ -254,7 +259,7 @@ class SharedData:
     def _for_networks(self) -> SharedData:
         """The same data as networks read them."""
         inputs = self.inputs.for_network(self._owner)
-        return self if inputs is self.inputs else SharedData(inputs, self.y, self._owner)
+        return self if inputs is self.inputs else SharedData(inputs, self.y, self._owner, self.columns)
 
     def read_by(self, network: bool) -> SharedData:
         """The data as a learner reads them: a network tensors, an estimator what was given."""
@@ -271,6 +276,8 @@ class SharedData:
         """All samples; of targets that do not fit the task, such as labels it does not know, none is known."""
         if task not in self._whole:
             raw = task.targets_in(self.x, self._owner) if self.y is None else self.y
+            if raw is not None and self.columns:
+                raw = task.in_order(raw, self.columns, self._owner)
             known = {} if raw is None else {"y": task.encode(raw, self._owner, strict=False)}
             self._whole[task] = self.inputs.with_targets(known)
         return self._whole[task]

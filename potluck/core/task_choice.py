@@ -54,6 +54,10 @@ def as_task(task: TaskSetting | None, owner: str, labels: Iterable[Label] | None
         space = label_space(labels, owner)
         if not space:
             raise DataError(f"{owner}: the label space is empty; expected at least one label.")
+        if found.labels and tuple(found.labels) != tuple(space):
+            raise SettingsError(
+                f"{owner}: labels are {list(space)}, and the task's are {list(found.labels)}; expected one of the two."
+            )
         found = replace(found, labels=space)
     return found if metrics is None else replace(found, metrics=_found(metrics))
 

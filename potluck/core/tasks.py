@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -111,6 +111,14 @@ class Task(ABC):
         """Targets that are in the inputs, where data come without others; None where there are none."""
         return None
 
+    def of_columns(self, columns: Sequence[Any], owner: str) -> Self:
+        """The task with what it left open found in the names of the columns in which targets were brought."""
+        return self
+
+    def in_order(self, raw: Array, columns: Sequence[Any], owner: str) -> Array:
+        """Targets whose columns have names, in the order in which the task knows them."""
+        return raw
+
     @abstractmethod
     def encode(self, raw: Array, owner: str, *, strict: bool = True) -> Tensor:
         """Targets as a tensor, a row for each sample, checked. Unless ``strict``, what does not fit is unknown."""
@@ -208,7 +216,11 @@ class Task(ABC):
     @property
     def nothing(self) -> Metrics:
         """The metrics where nothing was tested."""
-        return {metric_name(metric): None for metric in self.metrics}
+        return dict.fromkeys(self._named)
+
+    @cached_property
+    def _named(self) -> dict[str, MetricSetting]:
+        return {metric_name(metric): metric for metric in self.metrics}
 
     @abstractmethod
     def tested(self, answers: Tensor, y: Tensor) -> Graded:
@@ -223,12 +235,11 @@ class Task(ABC):
             return self.nothing, dict.fromkeys(self.nothing, "there are no test samples with a target")
         tested = self.tested(answers, y)
         found, reasons = self._quick(tested), dict[str, str]()
-        for metric in self.metrics:
-            name = metric_name(metric)
+        for name, metric in self._named.items():
             if found.get(name) is None:
                 found[name], why = computed(partial(self._computed, metric, tested, answers, y))
                 reasons |= {name: why} if why else {}
-        return {metric_name(metric): found[metric_name(metric)] for metric in self.metrics}, reasons
+        return {name: found[name] for name in self._named}, reasons
 
     def _quick(self, tested: Graded) -> Metrics:
         """Metrics that are found quicker than one by one."""

@@ -67,6 +67,12 @@ class Admission:
                     f"{describe(participant.data.kinds)}; expected the same. Convert them, or give it others "
                     f"(`{what}=`)."
                 )
+        if participant.is_local and "weight" in participant.data.columns and not participant.learner.takes_weights:
+            log.warning(
+                "%s: the fit of %s takes no sample_weight, so all its samples count the same",
+                name,
+                type(participant.model).__name__,
+            )
         self._kinds.setdefault(_kind_of(participant), participant)
 
     def _look_at(self, network: Network, participant: Participant) -> None:
@@ -122,7 +128,7 @@ def published(public: Any) -> SharedData | None:
         return public
     if isinstance(public, tuple | torch.utils.data.Dataset):
         given = read_labelled(public, "public data")
-        return SharedData(given.inputs, given.y)
+        return SharedData(given.inputs, given.y, columns=given.columns)
     return SharedData(read_inputs(public, "public data"))
 
 
@@ -131,7 +137,7 @@ def published_test(test: Any) -> SharedData | None:
     if test is None:
         return None
     given = read_labelled(test, "test data")
-    return SharedData(given.inputs, given.y, "test data")
+    return SharedData(given.inputs, given.y, "test data", given.columns)
 
 
 def _kind_of(participant: Participant) -> Hashable:

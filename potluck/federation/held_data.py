@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from potluck.core.plan import Plan
@@ -15,7 +16,7 @@ from potluck.federation.attacks import Attack
 from potluck.federation.class_weights import with_class_weights
 from potluck.federation.model_inputs import ModelInputs, divided
 from potluck.ingestion.lazy import Preload
-from potluck.ingestion.user_data import UserData, read_labelled
+from potluck.ingestion.user_data import read_labelled
 
 if TYPE_CHECKING:
     from potluck.core.samples import SharedData
@@ -60,7 +61,7 @@ class DataHolder(ABC):
         """Reads what its owner brought, and finds in it what the task leaves open."""
         self.window, self.inputs = window, ModelInputs(self.name, preprocess)
         given = read_labelled(data, self.name, preload)
-        self.task = task.fitted(given.targets(task, self.name), self.name)
+        self.task = given.fitted(task, self.name)
         brought = given.encoded(self.task, self.name)
         self.kinds = brought.kinds
         """What one sample's inputs look like, as they were brought; ``data.kinds`` says what its model reads."""
@@ -75,7 +76,7 @@ class DataHolder(ABC):
 
     def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
         given = read_labelled(data, owner, preload)
-        return UserData(given.inputs.inputs(), given.y).encoded(self.task, owner)
+        return replace(given, inputs=given.inputs.inputs()).encoded(self.task, owner)
 
     def _take_up(self, seed: int, public: SharedData | None, *, fit: bool = True) -> None:
         """Divides its data anew for a federation of this seed, and preprocesses them."""

@@ -14,24 +14,31 @@ from potluck.core.payload import Payload
 from potluck.core.samples import Samples, SharedData
 from potluck.flower.protocol import PublicDataInfo
 
+FACTS = {"y", "columns"}
+"""What public data may say beside their inputs."""
+
 
 def to_payload(public: SharedData) -> Payload:
-    """Inputs, as tensors, and labels if there are any."""
-    columns = flat(public.inputs.for_network("public data, which travel as tensors").x)
-    return Payload(columns, {} if public.y is None else {"y": public.y.tolist()})
+    """Inputs, as tensors, and labels if there are any, with the names of their columns."""
+    inputs = flat(public.inputs.for_network("public data, which travel as tensors").x)
+    named = {"columns": list(public.columns)} if public.columns else {}
+    return Payload(inputs, {} if public.y is None else {"y": public.y.tolist(), **named})
 
 
 def from_payload(payload: Payload) -> SharedData:
     """The public data that a payload holds."""
     names = set(payload.tensors)
-    if not names or not all(map(is_input, names)) or ("x" in names and len(names) > 1) or set(payload.facts) - {"y"}:
+    if not names or not all(map(is_input, names)) or ("x" in names and len(names) > 1) or set(payload.facts) - FACTS:
         raise PayloadError(f"expected public data; got {sorted(payload.tensors)} and {sorted(payload.facts)}")
     if len({column.shape[:1] for column in payload.tensors.values()} | {()}) > 2 or not payload[min(names)].ndim:
         raise PayloadError("the inputs of the public data differ in length")
     y, inputs = payload.facts.get("y"), Samples(payload.tensors)
     if y is not None and len(y) != len(inputs):
         raise PayloadError(f"{len(inputs)} public inputs but {len(y)} labels")
-    return SharedData(inputs, None if y is None else np.asarray(y))
+    columns = payload.facts.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(name, str | int) for name in columns):
+        raise PayloadError("the names of the targets' columns are neither text nor integers")
+    return SharedData(inputs, None if y is None else np.asarray(y), columns=tuple(columns))
 
 
 def checksum(payload: Payload) -> str:

@@ -92,12 +92,37 @@ def is_hugging_face(data: Any) -> bool:
     return all(hasattr(data, name) for name in ("column_names", "with_format", "num_rows"))
 
 
+class HuggingFaceRows:
+    """A Hugging Face dataset's rows as arrays, pictures with their channels first, unless its owner chose a format.
+
+    Args:
+        data: the dataset.
+    """
+
+    def __init__(self, data: Any) -> None:
+        form = getattr(data, "format", None) or {}
+        chosen = form.get("type") in ("torch", "numpy", "custom")
+        self._rows = data if chosen else data.with_format("numpy", columns=form.get("columns"))
+        features = getattr(data, "features", None) or {}
+        self._pictures = {name for name, kind in features.items() if type(kind).__name__ == "Image"}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {name: self._part(name, part) for name, part in self._rows[index].items()}
+
+    def _part(self, name: str, part: Any) -> Any:
+        last = name in self._pictures and isinstance(part, np.ndarray) and part.ndim == 3
+        return np.moveaxis(part, 2, 0) if last else part
+
+
 def as_items(data: Any, parts: ItemColumns, preload: Preload = "auto") -> Items:
     """Inputs, targets and weights of a dataset, and what reads the inputs anew where that makes a difference."""
     owner, kind = parts.owner, type(data).__name__
     _check(data, owner)
     if is_hugging_face(data):
-        data = data.with_format("numpy")
+        data = HuggingFaceRows(data)
     if not len(data):
         raise DataError(f"{owner}: the Dataset is empty.")
     first, _ = drawing(lambda: parts.of(data[0], kind)[0])
@@ -191,7 +216,7 @@ def _check_seeds_decide(read: Any, kind: str, owner: str) -> None:
 def _inputs(x: Any, owner: str) -> Any:
     """The inputs of one item as tensors."""
     if isinstance(x, Mapping):
-        return {name: _tensor(part, owner) for name, part in x.items()}
+        return {name: _tensor(part, f"{owner}, input {name!r}") for name, part in x.items()}
     if isinstance(x, tuple):
         return tuple(_tensor(part, owner) for part in x)
     return _tensor(x, owner)
@@ -204,7 +229,7 @@ def _tensor(x: Any, owner: str) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise DataError(
             f"{owner}: an item of the Dataset holds {_told(x)}; expected numbers. Have the Dataset turn it into a "
-            f"tensor, such as the ids of tokens; or give an estimator the texts in a list."
+            f"tensor, such as the ids of tokens; or leave it out; or give an estimator the texts in a list."
         )
     if hasattr(x, "getbands") and array.ndim == 3:  # a picture of Pillow's, whose channels come last
         array = np.moveaxis(array, 2, 0)

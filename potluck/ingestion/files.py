@@ -51,12 +51,12 @@ def read_table(
     return (frame, target) if weight is None else (frame, target, weight)
 
 
-def read_arrays(path: str | Path, target: str = "y", weight: str | None = None) -> Any:
+def read_arrays(path: str | Path, target: str | None = None, weight: str | None = None) -> Any:
     """Arrays of an .npz file: the inputs ``x``, or several inputs by their names; the targets. Nothing is unpickled.
 
     Args:
         path: the file.
-        target: the array that holds the targets; by default "y".
+        target: the array that holds the targets; by default "y", if there is one.
         weight: the array that holds the samples' weights; by default none does.
     """
     path = Path(path).expanduser()
@@ -64,9 +64,10 @@ def read_arrays(path: str | Path, target: str = "y", weight: str | None = None) 
     for name in filter(None, (target, weight)):
         if name not in found:
             raise DataError(f"{path} holds no array {name!r}.{nearest(name, found)}")
-    y, weights = found.pop(target), None if weight is None else found.pop(weight)
+    y = found.pop(target or "y", None)
+    weights = None if weight is None else found.pop(weight)
     if not found:
-        raise DataError(f"{path} holds nothing but {target!r}; expected the inputs, too, as 'x'.")
+        raise DataError(f"{path} holds nothing but {target or 'y'!r}; expected the inputs, too, as 'x'.")
     x = found["x"] if set(found) == {"x"} else found
     return (x, y) if weights is None else (x, y, weights)
 

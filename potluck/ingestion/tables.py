@@ -206,11 +206,11 @@ def is_series(x: Any) -> bool:
 
 
 def is_text(x: Any) -> bool:
-    """Whether something is a list or an array of texts."""
+    """Whether something is a list, a tuple or an array of texts."""
     if isinstance(x, np.ndarray):
         texts = x.dtype.kind == "U" or (x.dtype.kind == "O" and all(isinstance(text, str) for text in x.flat))
         return x.ndim == 1 and len(x) > 0 and texts
-    return isinstance(x, list) and len(x) > 0 and all(isinstance(text, str) for text in x)
+    return isinstance(x, list | tuple) and len(x) > 0 and all(isinstance(text, str) for text in x)
 
 
 def as_table(x: Any, owner: str) -> InputSource | None:

@@ -30,10 +30,17 @@ class UserData:
     Args:
         inputs: the inputs, and where there are any, sample weights.
         y: the raw targets; None where there are none of their own.
+        columns: the names of the targets' columns, where they are in a DataFrame; by default none.
     """
 
     inputs: Samples
     y: np.ndarray[Any, Any] | None
+    columns: tuple[Any, ...] = ()
+
+    def fitted(self, task: Task, owner: str) -> Task:
+        """The task with what it left open found in these targets."""
+        raw = self.targets(task, owner)
+        return (task.of_columns(self.columns, owner) if self.columns else task).fitted(raw, owner)
 
     def targets(self, task: Task, owner: str) -> np.ndarray[Any, Any] | None:
         """The raw targets: their own, or those that the task finds in the inputs."""
@@ -42,12 +49,14 @@ class UserData:
     def encoded(self, task: Task, owner: str) -> Samples:
         """The inputs with their targets as the task encodes them; unknown ones where there are none."""
         raw = self.targets(task, owner)
-        y = task.unknown(len(self.inputs)) if raw is None else task.encode(raw, owner)
-        return self.inputs.with_targets(y=y)
+        if raw is None:
+            return self.inputs.with_targets(y=task.unknown(len(self.inputs)))
+        ordered = task.in_order(raw, self.columns, owner) if self.columns else raw
+        return self.inputs.with_targets(y=task.encode(ordered, owner))
 
 
 def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> UserData:
-    """Inputs and targets, in any form that ``DATA_FORMS`` names; inputs alone, as an array or ``(x, None)``."""
+    """Inputs and targets, in any form that ``DATA_FORMS`` names; or inputs alone: an array, dict, or ``(x, None)``."""
     y: Any
     if is_dataset(data):
         items = as_items(data, ItemColumns(owner), preload)
@@ -61,13 +70,14 @@ def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> UserData:
             x, y = _taken(x, y, owner)
             x, weight = _taken(x, weight, owner)
             inputs = read_inputs(x, owner, preload)
-    elif isinstance(data, np.ndarray | Tensor):
-        inputs, y, weight = read_inputs(data, owner), None, None
+    elif isinstance(data, np.ndarray | Tensor | Mapping):
+        inputs, y, weight = read_inputs(data, owner, preload), None, None
     else:
         raise DataError(f"{owner}: {_not_a_pair(data)}; expected {DATA_FORMS}.")
     if weight is not None:
         inputs = inputs.with_targets(weight=as_weights(weight, len(inputs), owner))
-    return UserData(inputs, None if y is None else as_targets(y, len(inputs), owner))
+    columns = tuple(y.columns) if is_frame(y) and list(y.columns) != list(range(len(y.columns))) else ()
+    return UserData(inputs, None if y is None else as_targets(y, len(inputs), owner), columns)
 
 
 def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
@@ -83,6 +93,8 @@ def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
         return Samples({}, source=table)
     if isinstance(x, Mapping | tuple):
         return _several(x, owner)
+    if hasattr(x, "collect_schema"):
+        raise DataError(f"{owner}: inputs are {_kind(x)}, which is not read yet; expected its rows: `x.collect()`.")
     return Samples({"x": as_inputs(x, owner)})
 
 
@@ -98,7 +110,9 @@ def _several(x: Mapping[Any, Any] | tuple[Any, ...], owner: str) -> Samples:
 
 
 def _taken(x: Any, name: Any, owner: str) -> tuple[Any, Any]:
-    """Inputs without a column that was named, and that column; what is no name stays as it is."""
+    """Inputs without a column that was named, and that column, or several; what is no name stays as it is."""
+    if _are_columns(name, x):
+        return x[[column for column in x.columns if column not in name]], x[name]
     if not isinstance(name, str):
         return x, name
     if is_frame(x) or isinstance(x, Mapping):
@@ -109,6 +123,13 @@ def _taken(x: Any, name: Any, owner: str) -> tuple[Any, Any]:
             return {column: part for column, part in x.items() if column != name}, x[name]
         return x[[column for column in columns if column != name]], x[name].to_numpy()
     raise DataError(f"{owner}: {name!r} names a column, but the inputs are {_what(x)}; expected a DataFrame.")
+
+
+def _are_columns(names: Any, x: Any) -> bool:
+    """Whether a list names columns of a DataFrame, and does not hold its rows' labels."""
+    if not is_frame(x) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return False
+    return 0 < len(names) == len(set(names)) != len(x) and set(names) <= set(x.columns)
 
 
 def _not_a_pair(data: Any) -> str:

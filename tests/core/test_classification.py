@@ -18,7 +18,7 @@ def test_labels_are_found_in_the_data_or_given():
     raw = np.array(["dog", "cat", "dog"])
     assert Classification().fitted(raw, "p").labels == ("cat", "dog")
     assert Classification(["yak", "cat", "dog"]).fitted(raw, "p").labels == ("cat", "dog", "yak")
-    with pytest.raises(DataError, match="p: there are no labels to find the label space in; pass `labels`"):
+    with pytest.raises(DataError, match=r"p: there are no labels to find the label space in; .* or pass `labels`"):
         Classification().fitted(None, "p")
 
 
@@ -98,6 +98,18 @@ def test_several_labels_for_each_sample():
 def test_targets_that_are_no_sets_of_labels_are_refused(raw, message):
     with pytest.raises(DataError, match=message):
         MultiLabel(("a", "b")).encode(raw, "p")
+
+
+def test_of_a_table_with_names_columns_are_put_in_the_order_of_labels():
+    raw, columns = np.array([[0, 1, 1], [1, 0, 0]]), ["c", "a", "b"]
+    task = MultiLabel().of_columns(columns, "p")
+    assert task.labels == ("a", "b", "c")
+    assert task.in_order(raw, columns, "p").tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert MultiLabel(("x", "y")).of_columns(columns, "p").labels == ("x", "y")
+    with pytest.raises(
+        DataError, match=r"p: targets have the columns \['c', 'a', 'b'\]; expected one for each label: \['a'"
+    ):
+        MultiLabel(("a", "b")).in_order(raw, columns, "p")
 
 
 def test_the_loss_of_several_labels_is_binary_cross_entropy():

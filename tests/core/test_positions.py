@@ -25,6 +25,9 @@ def test_the_loss_is_the_mean_over_positions_with_a_label():
     torch.testing.assert_close(task.loss(outputs, y), F.cross_entropy(outputs.transpose(1, 2), y, ignore_index=-1))
     weight = torch.tensor([1.0, 0.0])
     torch.testing.assert_close(task.loss(outputs, y, weight), F.cross_entropy(outputs[0, :2], y[0, :2]))
+    of_positions = torch.tensor([[1.0, 0.0, 5.0], [3.0, 5.0, 5.0]])
+    first, last = F.cross_entropy(outputs[0, :1], y[0, :1]), F.cross_entropy(outputs[1, :1], y[1, :1])
+    torch.testing.assert_close(task.loss(outputs, y, of_positions), (first + 3 * last) / 4)
 
 
 def test_pictures_have_labels_before_positions():
@@ -76,5 +79,9 @@ def test_tokens_must_fit():
         NextToken(3).encode(IDS.numpy(), "p")
     with pytest.raises(DataError, match="expected texts × positions"):
         NextToken(3).targets_in(torch.rand(2, 3), "p")
+    with pytest.raises(
+        DataError, match=r"p: targets of shape \(2,\) beside the tokens; expected the tokens alone, data=ids"
+    ):
+        NextToken(4).encode(np.array([0, 1]), "p")
     with pytest.raises(SettingsError, match="vocabulary is 0"):
         NextToken(0)

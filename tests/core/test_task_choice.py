@@ -45,6 +45,12 @@ def test_labels_and_metrics_may_be_given_apart():
         (3, {}, SettingsError, "p: task is 3; expected a Task"),
         ("regression", {"labels": [1]}, SettingsError, "p: labels are given, but a task of Regression has none"),
         (None, {"labels": []}, DataError, "p: the label space is empty"),
+        (
+            Classification([0, 1]),
+            {"labels": [0, 1, 2]},
+            SettingsError,
+            r"p: labels are \[0, 1, 2\], and the task's are \[0, 1\]",
+        ),
         ("regression", {"metrics": ["accuracy"]}, SettingsError, "metrics holds 'accuracy'"),
     ],
 )

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
@@ -43,6 +44,18 @@ def test_what_a_model_is_tried_on_looks_like_what_it_was_trained_on(odd):
     expected = rf"^The {what} data of b has inputs of shape \(1, 12, 6\), its training data of shape \(1, 6, 6\);"
     with pytest.raises(DataError, match=expected):
         Federation([tree("b", x, y, **settings)], Local(), test=wide if odd == "published test" else None)
+
+
+def test_weights_that_nobody_uses_are_told(caplog):
+    x, y = made_data(20, 0)
+    flat, weight = x.reshape(20, -1), np.ones(20)
+    models = {"a": KNeighborsClassifier(), "b": DecisionTreeClassifier(), "c": mlp(0).float()}
+    Federation(
+        [Participant(name, model, (flat.astype("float32"), y, weight)) for name, model in models.items()], Local()
+    )
+    assert caplog.messages == [
+        "a: the fit of KNeighborsClassifier takes no sample_weight, so all its samples count the same"
+    ]
 
 
 def test_inputs_may_differ_where_the_method_needs_no_one_kind():

@@ -5,8 +5,9 @@ import pytest
 import torch
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_class_weight
+from torch import nn
 
-from potluck import Classification, Federation, Participant, Plan, Regression, Samples, SettingsError
+from potluck import Classification, Federation, Participant, PerPosition, Plan, Regression, Samples, SettingsError
 from potluck.federation.class_weights import balanced, with_class_weights
 from potluck.methods import Local
 from tests.tables import agree, made_data, mlp
@@ -41,6 +42,30 @@ def test_what_has_no_label_counts_as_it_did():
     assert weights({"a": 5.0}, torch.tensor([0, -1])).columns["weight"].tolist() == [5.0, 1.0]
 
 
+def test_of_a_label_at_each_position_they_are_of_positions():
+    y = torch.tensor([[0, 0, 0], [1, -1, -1]])
+    samples = Samples({"x": torch.zeros(2, 3), "y": y, "weight": torch.tensor([1.0, 2.0])})
+    found = with_class_weights(samples, PerPosition((0, 1)), "balanced", "clinic").columns["weight"]
+    third = 4 / (2 * 3)
+    assert found.tolist() == [[pytest.approx(third)] * 3, [4.0, 2.0, 2.0]]
+
+
+@pytest.mark.parametrize("engine", ["serial", "batched"])
+def test_rare_pixels_may_count_as_much_as_others(engine):
+    """A constant input says nothing, so that each answers by how much its labels count in its data."""
+    x, y = torch.zeros(8, 1, 4, 4, dtype=torch.float64), torch.zeros(8, 4, 4, dtype=torch.int64)
+    y[:, 0, 0] = 1
+
+    def probability(weight):
+        plan = Plan(optimizer="sgd", lr=1.0, epochs=20, class_weight=weight)
+        people = [Participant(n, nn.Conv2d(1, 2, 1).double(), (x, y), task=PerPosition(), plan=plan) for n in "ab"]
+        Federation(people, Local(), engine=engine).run(1)
+        return people[0].predict_proba(x[:1])[0, 0, 0, 1]
+
+    assert probability(None) == pytest.approx(1 / 16, abs=0.02)
+    assert probability("balanced") == pytest.approx(1 / 2, abs=0.02)
+
+
 def test_without_them_samples_stay_as_they_are():
     samples = Samples({"x": torch.zeros(1, 1), "y": torch.zeros(1)})
     assert with_class_weights(samples, TASK, None, "clinic") is samples
@@ -49,7 +74,7 @@ def test_without_them_samples_stay_as_they_are():
 def test_what_cannot_be_weighed_is_told():
     with pytest.raises(SettingsError, match="clinic: class_weight names a label 'e'"):
         weights({"e": 1.0})
-    with pytest.raises(SettingsError, match="a task of Regression has no classes"):
+    with pytest.raises(SettingsError, match=r"a task of Regression has not one class each. Give samples weights"):
         with_class_weights(Samples({"x": torch.zeros(1, 1)}), Regression(), "balanced", "clinic")
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
+from potluck.core.classification import MultiLabel
 from potluck.core.errors import DataError, PayloadError, PotluckError
 from potluck.core.payload import Payload
 from potluck.flower.protocol import PublicDataInfo
@@ -29,6 +30,15 @@ def test_inputs_and_labels_come_back_as_they_were(public):
     assert sent.y is None or found.y.tolist() == sent.y.tolist()
 
 
+def test_the_columns_of_labels_keep_their_names():
+    labels = pd.DataFrame({"old": [0, 1], "calm": [1, 1]})
+    sent = shared((torch.ones(2, 3), labels))
+    found = from_payload(Payload.from_bytes(to_payload(sent).to_bytes()))
+    assert found.columns == ("old", "calm")
+    for public in (sent, found):
+        assert public.whole(MultiLabel(("calm", "old"))).y.tolist() == [[1, 0], [1, 1]]
+
+
 def test_the_checksum_is_of_the_bytes_and_sees_the_order_of_the_rows():
     payload = to_payload(shared(PUBLIC))
     assert checksum(payload) == hashlib.sha256(payload.to_bytes()).hexdigest()
@@ -42,6 +52,7 @@ def test_the_checksum_is_of_the_bytes_and_sees_the_order_of_the_rows():
         (Payload({"x": torch.ones(2), "z": torch.ones(2)}), r"expected public data; got \['x', 'z'\]"),
         (Payload({"x": torch.ones(2)}, {"labels": []}), r"expected public data; got \['x'\] and \['labels'\]"),
         (Payload({"x": torch.ones(2)}, {"y": [1]}), "2 public inputs but 1 labels"),
+        (Payload({"x": torch.ones(1)}, {"y": [[1]], "columns": [[1]]}), "neither text nor integers"),
     ],
 )
 def test_what_is_no_public_data_is_refused(payload, why):

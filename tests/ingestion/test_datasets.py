@@ -61,12 +61,13 @@ class Named(Dataset[Any]):
 class HuggingFace:
     """What is read of a Hugging Face dataset."""
 
-    def __init__(self, columns, form=None):
-        self.columns, self.form = columns, form
+    def __init__(self, columns, form=None, features=None):
+        self.columns, self.form, self.features = columns, form, features
+        self.format = {"type": form, "columns": list(columns)}
         self.column_names, self.num_rows = list(columns), len(next(iter(columns.values())))
 
-    def with_format(self, form):
-        return HuggingFace(self.columns, form)
+    def with_format(self, form, columns):
+        return HuggingFace({name: self.columns[name] for name in columns}, form, self.features)
 
     def __len__(self):
         return self.num_rows
@@ -89,6 +90,28 @@ def test_of_a_dataset_of_dicts_the_target_is_named(dataset, preload):
     assert found["ids"].tolist() == [[4, 5, 6], [1, 2, 3]]
     assert set(found) == {"ids", "mask"}
     assert (given.inputs.source is None) == preload
+
+
+class Torch(HuggingFace):
+    """Its owner has chosen tensors."""
+
+    def __getitem__(self, index):
+        return {name: torch.tensor(column[index]) + 1 for name, column in self.columns.items()}
+
+
+def test_a_format_that_its_owner_chose_stays():
+    given = read_labelled((Torch({"x": [[1.0], [2.0]], "label": [0, 1]}, "torch"), "label"), "p")
+    assert given.inputs.x.tolist() == [[2.0], [3.0]]
+
+
+Pictures = type("Image", (), {})
+"""How a Hugging Face dataset says that a column holds pictures."""
+
+
+def test_pictures_have_their_channels_first():
+    columns = {"image": np.zeros((2, 5, 4, 3), dtype=np.uint8), "table": np.zeros((2, 5, 4, 3)), "label": [0, 1]}
+    found = read_labelled((HuggingFace(columns, features={"image": Pictures(), "label": None}), "label"), "p").inputs.x
+    assert {name: tuple(part.shape) for name, part in found.items()} == {"image": (2, 3, 5, 4), "table": (2, 5, 4, 3)}
 
 
 def test_a_dict_with_one_input_is_that_input():

@@ -47,6 +47,10 @@ def test_arrays_are_inputs_and_targets(tmp_path):
     given = read_labelled(read_arrays(tmp_path / "two.npz", target="label", weight="w"), "p")
     assert set(given.inputs.x) == {"ids", "mask"}
     assert given.inputs.columns["weight"].tolist() == [1.0, 2.0]
+    np.savez(tmp_path / "tokens.npz", ids=np.ones((2, 3), dtype=int), mask=x > 0)
+    alone = read_labelled(read_arrays(tmp_path / "tokens.npz"), "p")
+    assert set(alone.inputs.x) == {"ids", "mask"}
+    assert alone.y is None
 
 
 def test_which_function_reads_a_file(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from potluck import Classification, DataError, Samples
+from potluck import Classification, DataError, MultiLabel, NextToken, Regression, Samples
 from potluck.core.labels import UNLABELLED
 from potluck.ingestion.user_data import read_inputs, read_labelled
 from tests.ingestion.datasets import Rows, X, Y
@@ -40,7 +40,7 @@ def test_a_dataset_may_have_strings_as_labels():
     assert read_labelled(Rows(X, ["cat", "dog", "cat"]), "p").y.tolist() == ["cat", "dog", "cat"]
 
 
-@pytest.mark.parametrize("data", [(X,), (X, Y, Y, Y), None, "data", {"x": X, "y": Y}])
+@pytest.mark.parametrize("data", [(X,), (X, Y, Y, Y), None, "data"])
 def test_other_data_is_an_error_that_says_what_was_expected(data):
     with pytest.raises(DataError, match=r"clinic: data is an? .*; expected \(x, y\) or \(x, y, weight\)"):
         read_labelled(data, "clinic")
@@ -118,9 +118,42 @@ def test_one_of_several_inputs_may_be_named_as_the_labels():
     assert given.y.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_several_columns_may_be_named_as_the_labels(frame):
+    table = frame({"age": [30, 41, 52], "tired": [0, 1, 0], "ill": [1, 0, 0]})
+    given = read_labelled((table, ["tired", "ill"]), "p")
+    assert list(given.inputs.x.columns) == ["age"]
+    for same in (given, read_labelled((table[["age"]], table[["tired", "ill"]]), "p")):
+        assert same.columns == ("tired", "ill")
+        task = same.fitted(MultiLabel(), "p")
+        assert task.labels == ("ill", "tired")
+        assert same.encoded(task, "p").y.tolist() == [[1, 0], [0, 1], [0, 0]]
+    values = given.encoded(Regression().fitted(given.y, "p"), "p")
+    assert values.y[:, 0].argmax() == 1, "values stay in the order of their columns"
+
+
+def test_labels_that_are_called_as_columns_are_labels():
+    table = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    assert read_labelled((table, ["a", "b"]), "p").y.tolist() == ["a", "b"]
+
+
+def test_columns_that_nobody_named_say_nothing():
+    given = read_labelled((X, pd.DataFrame([[0, 1], [1, 1], [0, 0]])), "p")
+    assert given.columns == ()
+    assert given.encoded(MultiLabel(("b", "c")), "p").y.tolist() == [[0, 1], [1, 1], [0, 0]]
+
+
+def test_inputs_alone_may_be_a_dict_of_them():
+    ids = torch.tensor([[3, 1, 2], [2, 2, 0]])
+    given = read_labelled({"ids": ids, "mask": ids > 0}, "p")
+    assert given.y is None
+    assert given.encoded(NextToken(4, padding=0), "p").y.tolist() == [[1, 2, -1], [2, -1, -1]]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        ((pl.LazyFrame({"age": [1]}), [0]), r"clinic: inputs are a LazyFrame, .* expected its rows: `x.collect\(\)`"),
         ((pd.DataFrame({"age": [1]}), "agee"), "there is no column 'agee'. Did you mean 'age'"),
         ((X, "age"), r"'age' names a column, but the inputs are an array of shape \(3, 2\); expected a DataFrame"),
         (pd.DataFrame({"age": [1]}), "data is a DataFrame, and it does not say which of its columns holds the labels"),
@@ -132,7 +165,8 @@ def test_labels_that_are_not_there_are_told(data, message):
 
 
 def test_a_series_is_read_as_what_it_holds():
-    assert read_labelled((pd.Series(["a b", "c"]), pd.Series([0, 1])), "p").inputs.x.tolist() == ["a b", "c"]
+    for texts in (pd.Series(["a b", "c"]), ("a b", "c"), ["a b", "c"]):
+        assert read_labelled((texts, pd.Series([0, 1])), "p").inputs.x.tolist() == ["a b", "c"]
     assert read_inputs(pd.Series([1.0, 2.0]), "p").x.tolist() == [1.0, 2.0]
 
 
