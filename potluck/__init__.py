@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from potluck.channel.channel import Channel
     from potluck.channel.limits import Limits
     from potluck.comparison.compare import Comparison, compare
+    from potluck.reproduction.reproduce import reproduce
     from potluck.core.classification import Classification, MultiLabel
     from potluck.core.disclosure import Disclosure
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
@@ -79,6 +80,7 @@ _NAMES = {
     "federation.method": ("Method", "Needs", "exchange"),
     "federation.participant": ("Participant",),
     "federation.tuning": ("choose_plan", "grid"),
+    "reproduction.reproduce": ("reproduce",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _PACKAGES = {"channel", "comparison", "core", "data", "engines", "federation", "learners", "methods", "models", "runs"}
@@ -134,6 +136,7 @@ __all__ = [
     "grid",
     "input_of",
     "methods",
+    "reproduce",
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "potluck"
 
 BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "ingestion", "core"}
-APPLICATION = {"comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
+APPLICATION = {"reproduction", "comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
@@ -29,6 +29,7 @@ KNOWS: dict[str, set[str]] = {
     "preparation": {"methods", "report.tables", *BELOW_METHODS},
     "recipes": {"preparation", "methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
+    "reproduction": {"comparison", "recipes", "report", "runs", "core"},
     "flower": APPLICATION,
     "demo": APPLICATION,
     "bench": APPLICATION,

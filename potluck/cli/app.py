@@ -8,7 +8,22 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from potluck.cli import audit_log, bench, catalog, check, compare, demo, describe, join, keys, new, report, run, serve
+from potluck.cli import (
+    audit_log,
+    bench,
+    catalog,
+    check,
+    compare,
+    demo,
+    describe,
+    join,
+    keys,
+    new,
+    report,
+    reproduce,
+    run,
+    serve,
+)
 from potluck.cli.console import messages
 from potluck.core.errors import PotluckError
 from potluck.core.harmless import harmless
@@ -57,6 +72,7 @@ app.command("check")(check.check)
 app.command("describe")(describe.describe)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("new")(new.new)
 app.command("serve")(serve.serve)
 app.command("join")(join.join)

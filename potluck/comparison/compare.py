@@ -144,7 +144,7 @@ def compare(
             for cell in cells
         ],
     }
-    with _Locked(folder):
+    with Locked(folder):
         replace_file(folder / COMPARISON, json.dumps(about, indent=1) + "\n")
         left = [cell for cell in cells if not is_done(cell)]
         before = (len(cells) - len(left)) * recipe.rounds
@@ -207,7 +207,7 @@ def command(
     return shlex.join(parts + ["--pooled"] * pooled + ["--cross"] * cross)
 
 
-class _Locked:
+class Locked:
     """Keeps two processes from playing one comparison."""
 
     def __init__(self, folder: Path) -> None:

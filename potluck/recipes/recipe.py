@@ -25,6 +25,7 @@ from potluck.federation.tuning import grid
 from potluck.methods import METHODS
 from potluck.models import MODELS
 from potluck.recipes.channel_section import ChannelSection
+from potluck.recipes.paper_item import PaperItem
 from potluck.recipes.references import (
     SUPPLIED,
     DataNamed,
@@ -183,6 +184,7 @@ class Recipe(Section):
     storage: Literal["memory", "disk"] = "memory"
     unseen_epochs: Whole = Field(0, ge=0)
     checkpoint_every: Whole = Field(1, ge=1)
+    paper: PaperItem | None = Field(None, exclude=True)
 
     _origin: Origin = PrivateAttr(default=Origin())
 

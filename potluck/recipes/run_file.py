@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from potluck.core.errors import SettingsError, nearest
 from potluck.core.settings import SettingPath, mistakes
+from potluck.recipes.paper_item import PaperFile, PaperItem
 from potluck.recipes.recipe import Recipe
 from potluck.recipes.references import look_beside
 from potluck.recipes.validation import Origin, Section
@@ -67,6 +68,11 @@ class RunFile(Origin):
 def read(path: str | Path, changes: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe in a file, with settings changed as ``"key.of.table=value"`` says, and others replaced."""
     return read_as(Recipe, path, changes, settings)
+
+
+def read_paper(path: str | Path) -> PaperItem:
+    """The table ``[paper]`` of a file, read by itself: the data that its federation names need not be there."""
+    return read_as(PaperFile, path).paper
 
 
 def read_as(

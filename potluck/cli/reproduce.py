@@ -1,0 +1,102 @@
+"""``potluck reproduce``: a table or figure of a paper, played again beside what was published."""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from potluck.cli.console import messages
+from potluck.cli.run import warnings_on
+
+
+class ScaleName(StrEnum):
+    """How large."""
+
+    SMOKE = "smoke"
+    SMALL = "small"
+    PAPER = "paper"
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A table or figure; --list shows all.", show_default=False)
+    ] = None,
+    scale: Annotated[
+        ScaleName, typer.Option(help="Seconds on made data, half an hour on two cores, or as in the paper.")
+    ] = ScaleName.SMOKE,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="The folder.", show_default="runs/NAME-SCALE")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where data sets are.", show_default="$POTLUCK_DATA", envvar="POTLUCK_DATA")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List what can be played.")] = False,
+) -> None:
+    """Play a table or figure of a paper, and set it beside what was published.
+
+    Each run has a folder of its own: the same command goes on where it was
+    stopped, and plays nothing twice.
+    """
+    if show or name is None:
+        _list()
+        return
+    from potluck.engines import keep_freed_memory
+    from potluck.reproduction.reproduce import reproduce as play
+
+    if data_dir is not None:
+        os.environ["POTLUCK_DATA"] = str(data_dir)
+    keep_freed_memory()
+    console = messages()
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    try:
+        with warnings_on(console), bar:
+            task = bar.add_task("rounds of all runs", total=None)
+
+            def watch(played: int, in_all: int, title: str) -> None:
+                bar.update(task, total=in_all, completed=played, description=f"rounds of all runs; now {title}")
+
+            outcome = play(name, scale=scale.value, seeds=seeds, out=out, jobs=jobs, watch=watch)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        console.print("Stopped. The same command goes on.")
+        raise typer.Exit(130) from None
+    from rich.console import Console
+
+    item = outcome.item
+    typer.echo(f"{item.paper}, {item.item}: {item.title}\n")
+    Console(width=160).print(outcome.table().to_rich())
+    for sentence in outcome.sentences():
+        typer.echo(f"\n{sentence}")
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def _list() -> None:
+    """What can be played, with the scales and the data each needs."""
+    from rich.console import Console
+
+    from potluck.report.tables import Table
+    from potluck.reproduction.items import read_items
+
+    rows = [
+        [name, item.paper, item.item, item.title, ", ".join(item.scales), ", ".join(item.data) or "–"]
+        for name, item in read_items().items()
+    ]
+    table = Table(["name", "paper", "item", "what it shows", "scales", "data"], rows, texts=6)
+    Console(width=160).print(table.to_rich())

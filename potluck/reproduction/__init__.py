@@ -1,0 +1,1 @@
+"""Papers' tables and figures, played again beside what was published."""

@@ -1,0 +1,35 @@
+"""The papers' tables and figures that ship as recipes, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from potluck.core.errors import SettingsError, nearest
+from potluck.recipes.paper_item import PaperItem
+from potluck.recipes.run_file import read_paper
+
+FOLDER = Path(__file__).parent.parent / "recipes" / "papers"
+
+
+def item_files(folder: Path = FOLDER) -> dict[str, Path]:
+    """Name → run file, in order of names."""
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+@cache
+def read_items(folder: Path = FOLDER) -> Mapping[str, PaperItem]:
+    """Name → table or figure."""
+    return {name: read_paper(path) for name, path in item_files(folder).items()}
+
+
+def find_item(name: str) -> tuple[Path, PaperItem]:
+    """The run file of an item, by its name such as "mhat-table-1", or by a path of one's own."""
+    if name.endswith(".toml"):
+        return Path(name), read_paper(name)
+    files, asked = item_files(), name.lower().replace(" ", "-").replace("_", "-")
+    if asked not in files:
+        hint = nearest(asked, files)
+        raise SettingsError(f"There is no recipe {name!r}.{hint} `potluck reproduce --list` shows all.")
+    return files[asked], read_items()[asked]

@@ -1,0 +1,93 @@
+"""What came of an item: ours beside what was published, the difference, and how far the order agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from potluck.recipes.paper_item import PaperItem, Scale
+from potluck.report.comparison import spread
+from potluck.report.tables import Table
+from potluck.reproduction.measures import Runs, measure_named
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """An item as it was played.
+
+    Args:
+        item: the table or figure.
+        scale: how large it was played.
+        runs: seed → title of a row → run.
+        failed: what could not be played, with the reason.
+    """
+
+    item: PaperItem
+    scale: Scale
+    runs: Mapping[int, Runs]
+    failed: Mapping[str, str]
+
+    @property
+    def made_up(self) -> bool:
+        """Whether the data are no real ones, so that nothing can be compared with what was published."""
+        return self.scale == "smoke"
+
+    def values(self, title: str, measure: str) -> list[float]:
+        """Seed by seed what a row reached; seeds in which it reached nothing are left out."""
+        measuring = measure_named(measure)
+        found = (measuring(title, runs) for runs in self.runs.values() if title in runs)
+        return [value for value in found if value is not None]
+
+    def table(self) -> Table:
+        """A row for each row and measure: ours, theirs, the difference."""
+        rows = []
+        for row in self.item.rows:
+            for measure in self.item.measures:
+                ours, theirs = self.values(row.title, measure), row.published.get(measure)
+                rows.append([row.title, measure, _ours(ours), *_theirs([] if self.made_up else ours, theirs)])
+        return Table(["", "measure", "ours", "published", "difference"], rows, texts=2)
+
+    def agreement(self, measure: str) -> tuple[int, int]:
+        """How many pairs of rows are in the published order, and of how many; what is level there counts for nothing.
+
+        Whether more or less is better does not matter: both orders are read alike.
+        """
+        both = [
+            (fmean(ours), row.published[measure])
+            for row in self.item.rows
+            if measure in row.published and (ours := self.values(row.title, measure))
+        ]
+        pairs = [(one, other) for one, other in combinations(both, 2) if one[1] != other[1]]
+        return sum((one[0] - other[0]) * (one[1] - other[1]) > 0 for one, other in pairs), len(pairs)
+
+    def sentences(self) -> list[str]:
+        """What can be said, measure by measure, and what was reduced."""
+        told = [f"The paper: {self.item.claim}"] if self.item.claim else []
+        for measure in self.item.measures:
+            agreeing, pairs = self.agreement(measure)
+            if pairs and not self.made_up:
+                told.append(f"By {measure} {agreeing} of {pairs} pairs of rows are in the published order.")
+        if self.made_up:
+            told.append("The data are made: this shows that the recipe runs, and nothing else.")
+        elif len(self.runs) < 3:
+            told.append(f"{len(self.runs)} seed{'s' * (len(self.runs) != 1)}: nothing can be concluded from so few.")
+        if reduced := self.item.scales[self.scale].reduced:
+            told.append(f"Reduced: {reduced}")
+        if self.item.open:
+            told.append(f"Left open by the paper: {self.item.open}")
+        return [*told, *(f"Not played: {title}: {reason}" for title, reason in self.failed.items())]
+
+
+def _ours(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    mean, deviation = spread(values)
+    return f"{mean:.4g}" + (f" ± {deviation:.2g}" if len(values) > 1 else "")
+
+
+def _theirs(ours: Sequence[float], theirs: float | None) -> list[str]:
+    if theirs is None:
+        return ["–", "–"]
+    return [f"{theirs:g}", f"{fmean(ours) - theirs:+.4g}" if ours else "–"]

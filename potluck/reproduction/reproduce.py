@@ -1,0 +1,123 @@
+"""``potluck.reproduce``: plays a table or figure of a paper, and sets it beside what was published."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from potluck.comparison.cell_queue import play_all
+from potluck.comparison.cells import Cell
+from potluck.comparison.compare import Locked, commit, versions
+from potluck.comparison.play import is_done
+from potluck.core.errors import PotluckError, SettingsError, nearest
+from potluck.recipes.paper_item import PaperItem, PaperScale, Scale
+from potluck.report.folders import read_trial
+from potluck.report.trials import Entry
+from potluck.reproduction.items import find_item
+from potluck.reproduction.outcome import Reproduction
+from potluck.runs.folder import replace_file
+
+RESULT = "reproduction.json"
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: Scale = "smoke",
+    seeds: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
+    watch: Callable[[int, int, str], None] | None = None,
+) -> Reproduction:
+    """Plays a table or figure of a paper. What was played already is not played again.
+
+    Args:
+        name: an item, as ``potluck reproduce --list`` shows it, such as "mhat-table-1"; or a run file with ``[paper]``.
+        scale: "smoke" (by default) takes seconds on data that are made, "small" at most half an hour on two cores,
+            "paper" is as in the paper.
+        seeds: how many seeds, from 0 on; by default 1.
+        out: the folder; by default ``runs/NAME-SCALE``.
+        jobs: how many runs at a time; by default 1.
+        watch: is told how many rounds have been played, how many there are, and of which run; by default nobody is.
+    """
+    if seeds < 1 or jobs < 1:
+        raise SettingsError(f"seeds is {seeds} and jobs {jobs}; expected at least 1 of each.")
+    file, item = find_item(name)
+    if scale not in item.scales:
+        raise SettingsError(f"{file.stem} cannot be played at the scale {scale!r}.{nearest(scale, item.scales)}")
+    folder = Path(out) if out is not None else Path("runs") / f"{file.stem}-{scale}"
+    cells = plan(file, item, item.scales[scale], range(seeds), folder)
+    rounds = {cell.title: cell.recipe().rounds for cell in cells}
+    folder.mkdir(parents=True, exist_ok=True)
+    with Locked(folder):
+        left = [cell for cell in cells if not is_done(cell)]
+        played = {cell.title: 0 if cell in left else rounds[cell.title] for cell in cells}
+
+        def count(cell: Cell, number: int) -> None:
+            played[cell.title] = number
+            if watch is not None:
+                watch(sum(played.values()), sum(rounds.values()), cell.title)
+
+        failed = play_all(left, jobs, count)
+    if len(failed) == len(cells):
+        told = "\n".join(f"- {title}: {reason}" for title, reason in failed.items())
+        raise PotluckError(f"Nothing of {file.stem} could be played:\n{told}")
+    outcome = Reproduction(
+        item,
+        scale,
+        {
+            seed: {
+                cell.entry.method: read_trial(cell.folder, cell.entry)
+                for cell in cells
+                if cell.seed == seed and cell.title not in failed
+            }
+            for seed in range(seeds)
+        },
+        failed,
+    )
+    keep(outcome, folder / RESULT)
+    return outcome
+
+
+def plan(file: Path, item: PaperItem, scale: PaperScale, seeds: range, folder: Path) -> list[Cell]:
+    """A run for each row and seed: the file, changed as the row says, and then as the scale says."""
+    cells = [
+        Cell(
+            Entry(row.title),
+            seed,
+            file,
+            (*row.set, *scale.set),
+            folder / "".join(letter if letter.isalnum() else "-" for letter in row.title).lower() / f"seed-{seed}",
+        )
+        for seed in seeds
+        for row in item.rows
+    ]
+    for cell in cells[: len(item.rows)]:
+        cell.recipe()  # every mistake is told before anything is trained
+    return cells
+
+
+def keep(outcome: Reproduction, path: Path) -> None:
+    """Writes what came of it: each row's values, seed by seed, beside what was published."""
+    item = outcome.item
+    content = {
+        "paper": item.paper,
+        "item": item.item,
+        "scale": outcome.scale,
+        "reduced": item.scales[outcome.scale].reduced,
+        "seeds": list(outcome.runs),
+        "rows": [
+            {
+                "title": row.title,
+                "published": row.published,
+                "ours": {measure: outcome.values(row.title, measure) for measure in item.measures},
+            }
+            for row in item.rows
+        ],
+        "failed": dict(outcome.failed),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    replace_file(path, json.dumps(content, indent=1) + "\n")

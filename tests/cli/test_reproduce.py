@@ -1,0 +1,38 @@
+"""``potluck reproduce``: the list, the table, and where data are looked for."""
+
+from __future__ import annotations
+
+import os
+
+from tests.cli.commands import potluck
+from tests.reproduction.items import ITEM, write_item
+
+
+def test_the_list_names_every_item():
+    result = potluck("reproduce", "--list")
+    assert "mhat-table-1" in result.stdout
+    assert "smoke, small, paper" in result.stdout
+    assert potluck("reproduce").stdout == result.stdout
+
+
+def test_ours_beside_what_was_published(here):
+    result = potluck("reproduce", write_item(here), "--scale", "small", "--seeds", 1)
+    assert "Nobody, Table 9: what nobody measured" in result.stdout
+    assert "difference" in result.stdout
+    assert "By accuracy" in result.stdout
+    assert (here / "runs/item-small/reproduction.json").is_file()
+
+
+def test_a_row_that_fails_is_exit_code_1(here):
+    broken = ITEM.replace('set = ["method=Local"]', "set = [\"method={name='FedMD'}\"]")
+    assert "Not played: Local, seed 0" in potluck("reproduce", write_item(here, broken), fails=1).stdout
+
+
+def test_data_are_looked_for_where_it_says(here, monkeypatch):
+    monkeypatch.delenv("POTLUCK_DATA", raising=False)
+    potluck("reproduce", write_item(here), "--data-dir", "sets")
+    assert os.environ.pop("POTLUCK_DATA") == "sets"
+
+
+def test_a_mistake_is_exit_code_2(here):
+    assert "Did you mean 'mhat-table-1'" in potluck("reproduce", "mhat-tabel-1", fails=2).stderr

@@ -1,0 +1,53 @@
+"""The tables and figures that ship can be read, are named as one would guess, and are played at some scale."""
+
+from __future__ import annotations
+
+import pytest
+
+from potluck.core.errors import SettingsError
+from potluck.recipes import read
+from potluck.reproduction.items import find_item, item_files, read_items
+from potluck.reproduction.measures import measure_named
+from potluck.reproduction.reproduce import reproduce
+from tests.reproduction.items import ITEM, write_item
+
+
+def test_each_paper_has_one():
+    assert {item.paper for item in read_items().values()} == {"CoFED", "DraftFed", "FedIN", "MHAT", "PerHeFed"}
+
+
+@pytest.mark.parametrize("name", item_files())
+def test_each_can_be_read_whole_at_every_scale(name):
+    path, item = find_item(name)
+    assert name == f"{item.paper} {item.item}".lower().replace(" ", "-").replace("table-ii", "table-2")
+    assert {"smoke", "small", "paper"} == set(item.scales)
+    assert all(measure_named(measure) for measure in item.measures)
+    assert any(row.published for row in item.rows)
+    for row in item.rows:
+        recipe = read(path, [*row.set, *item.scales["smoke"].set])
+        assert recipe.paper == item
+        assert "paper" not in recipe.model_dump()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", item_files())
+def test_each_smoke_run_measures_every_row(name, tmp_path):
+    found = reproduce(name, out=tmp_path)
+    assert not found.failed
+    assert all(found.values(row.title, "accuracy") for row in found.item.rows)
+
+
+def test_a_name_is_found_in_any_spelling_and_a_mistake_is_told():
+    assert find_item("MHAT Table 1")[1].item == "Table 1"
+    with pytest.raises(SettingsError, match=r"no recipe 'mhat-table-9'.*Did you mean 'mhat-table-1'"):
+        find_item("mhat-table-9")
+
+
+def test_what_is_wrong_in_an_item_is_told_with_its_place(tmp_path):
+    twice = ITEM.replace('title = "Local"', 'title = "FedAvg"')
+    with pytest.raises(SettingsError, match=r"paper.rows.0.title: two rows are called 'FedAvg'"):
+        find_item(write_item(tmp_path, twice))
+    with pytest.raises(SettingsError, match=r"paper.rows.1.published.loss: it is not measured; expected one of accur"):
+        find_item(write_item(tmp_path, ITEM.replace('{ "accuracy" = 50.0 }', "{ loss = 1 }")))
+    with pytest.raises(SettingsError, match=r"paper: missing.*what was published|\[paper\]"):
+        find_item(write_item(tmp_path, ITEM.partition("[paper]")[0]))

@@ -1,0 +1,58 @@
+"""An item is played once, goes on where it stopped, and is kept with what it was made with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import potluck
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.history import History
+from potluck.recipes import read
+from tests.reproduction.items import ITEM, write_item
+from tests.tables import agree
+
+
+def test_each_row_is_what_its_run_file_gives(tmp_path):
+    path = write_item(tmp_path)
+    found = potluck.reproduce(path, seeds=2, out=tmp_path / "out")
+    for seed in (0, 1):
+        alone = read(path, ["rounds=1"], {"seed": seed}).federation().run(1)
+        agree(History.load(tmp_path / f"out/fedavg/seed-{seed}").rows(), alone.rows(), 0)
+    assert found.values("FedAvg", "share of FedAvg") == [1.0, 1.0]
+    kept = json.loads((tmp_path / "out" / "reproduction.json").read_text())
+    assert kept["rows"][1]["ours"]["accuracy"] == found.values("Local", "accuracy")
+    assert kept["scale"] == "smoke"
+    assert kept["reduced"] == "one round."
+    assert kept["versions"]["torch"]
+
+
+def test_what_was_played_is_not_played_again(tmp_path, monkeypatch):
+    path = write_item(tmp_path)
+    potluck.reproduce(path, out=tmp_path / "out")
+    titles = []
+    monkeypatch.setattr("potluck.comparison.cell_queue.play", lambda cell, told: titles.append(cell.title))
+    potluck.reproduce(path, out=tmp_path / "out")
+    assert titles == []
+    edited = ITEM.replace('"accuracy" = 60.0', '"accuracy" = 61.0')
+    potluck.reproduce(write_item(tmp_path, edited), out=tmp_path / "out")
+    assert titles == []  # what was published decides nothing
+
+
+def test_a_row_that_fails_is_named_and_the_others_are_played(tmp_path):
+    broken = ITEM.replace('set = ["method=Local"]', "set = [\"method={name='FedMD'}\"]")
+    found = potluck.reproduce(write_item(tmp_path, broken), out=tmp_path / "out")
+    assert list(found.failed) == ["Local, seed 0"]
+    assert found.values("FedAvg", "accuracy")
+    worse = broken.replace('method = "FedAvg"', 'method = "FedMD"')
+    with pytest.raises(PotluckError, match="Nothing of item could be played"):
+        potluck.reproduce(write_item(tmp_path, worse), out=tmp_path / "other")
+
+
+def test_an_unknown_scale_and_no_seeds_are_told(tmp_path):
+    path = write_item(tmp_path)
+    with pytest.raises(SettingsError, match="cannot be played at the scale 'paper'.*'small'"):
+        potluck.reproduce(path, scale="paper", out=tmp_path / "out")
+    with pytest.raises(SettingsError, match="seeds is 0"):
+        potluck.reproduce(path, seeds=0)
