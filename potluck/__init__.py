@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from potluck.channel.channel import Channel
     from potluck.channel.limits import Limits
     from potluck.comparison.compare import Comparison, compare
-    from potluck.reproduction.reproduce import reproduce
     from potluck.core.classification import Classification, MultiLabel
     from potluck.core.disclosure import Disclosure
     from potluck.core.errors import DataError, ModelError, PayloadError, PotluckError, RequirementsError, SettingsError
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from potluck.preparation.common_preprocessor import CommonPreprocessor
     from potluck.preparation.description import Description
     from potluck.preparation.study import describe
+    from potluck.reproduction.reproduce import reproduce
 
 try:
     __version__ = version("potluck-fl")

@@ -41,5 +41,5 @@ def test_without_the_row_it_counts_against_there_is_nothing():
 
 
 def test_an_unknown_measure_is_told():
-    with pytest.raises(SettingsError, match="no measure 'acuracy'.*Did you mean 'accuracy'"):
+    with pytest.raises(SettingsError, match=r"no measure 'acuracy'.*Did you mean 'accuracy'"):
         measure_named("acuracy")

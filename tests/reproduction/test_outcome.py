@@ -11,7 +11,7 @@ from tests.report.histories import trial
 ITEM = PaperItem(
     paper="X",
     item="Table 1",
-    title="",
+    title="who wins",
     claim="A wins.",
     measures=["accuracy"],
     rows=[
