@@ -108,9 +108,9 @@ def test_comparing_runs(tmp_path, monkeypatch):
 
 def test_concepts_lists_every_method():
     methods = [thing for thing in vars(potluck.methods).values() if isinstance(thing, type)]
-    names = {method.__name__ for method in methods if issubclass(method, potluck.Method)}
+    names = {method.__name__.lower() for method in methods if issubclass(method, potluck.Method)}
     rows = re.findall(r"^\| (`[^|]*`) \|", (ROOT / "docs" / "concepts.md").read_text(), re.M)
-    assert names <= {name.replace("-", "") for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert names <= {name.replace("-", "").lower() for row in rows for name in re.findall(r"`([\w-]+)`", row)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
