@@ -208,7 +208,11 @@ def command(
 
 
 class Locked:
-    """Keeps two processes from playing one comparison."""
+    """Keeps two processes from writing one folder.
+
+    Args:
+        folder: what is written.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, FileLock(folder / ".lock")

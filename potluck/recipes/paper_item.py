@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from potluck.recipes.validation import Section, refuse
 
-Scale = Literal["smoke", "small", "paper"]
+ReproductionScale = Literal["smoke", "small", "paper"]
 """How large an item is played: half a minute on data that are made, half an hour on two cores, as in the paper."""
 
 
@@ -68,7 +68,7 @@ class PaperItem(Section):
     claim: str = ""
     measures: list[str] = Field(min_length=1)
     rows: list[PaperRow] = Field(min_length=1)
-    scales: Mapping[Scale, PaperScale]
+    scales: Mapping[ReproductionScale, PaperScale]
     data: list[str] = Field(default_factory=list)
     open: str = ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from potluck.recipes.paper_item import PaperItem, Scale
+from potluck.recipes.paper_item import PaperItem, ReproductionScale
 from potluck.report.comparison import spread
 from potluck.report.tables import Table
 from potluck.reproduction.measures import Runs, measure_named
@@ -25,7 +25,7 @@ class Reproduction:
     """
 
     item: PaperItem
-    scale: Scale
+    scale: ReproductionScale
     runs: Mapping[int, Runs]
     failed: Mapping[str, str]
 

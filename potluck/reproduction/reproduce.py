@@ -12,7 +12,7 @@ from potluck.comparison.cells import Cell
 from potluck.comparison.compare import Locked, commit, versions
 from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError, nearest
-from potluck.recipes.paper_item import PaperItem, PaperScale, Scale
+from potluck.recipes.paper_item import PaperItem, PaperScale, ReproductionScale
 from potluck.report.folders import read_trial
 from potluck.report.trials import Entry
 from potluck.reproduction.items import find_item
@@ -25,7 +25,7 @@ RESULT = "reproduction.json"
 def reproduce(
     name: str,
     *,
-    scale: Scale = "smoke",
+    scale: ReproductionScale = "smoke",
     seeds: int = 1,
     out: str | os.PathLike[str] | None = None,
     jobs: int = 1,
