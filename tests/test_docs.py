@@ -113,6 +113,14 @@ def test_concepts_lists_every_method():
     assert names <= {name.replace("-", "").lower() for row in rows for name in re.findall(r"`([\w-]+)`", row)}
 
 
+def test_each_test_that_holds_a_promise_is_there():
+    table = (ROOT / "docs" / "security.md").read_text().partition("## What is promised")[2]
+    named = re.findall(r"`(tests/[\w/.]+)`", table)
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert all(row.count("|") == 3 and "`" in row for row in table.splitlines()[4:] if row.startswith("|"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", prose(page)):

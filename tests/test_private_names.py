@@ -20,6 +20,7 @@ OTHERS = {
     "_foreach_copy_": "of torch: many tensors in a few kernels",
     "_modules": "of a torch module: to put another layer in a layer's place",
     "_parameters": "of a torch module, with those that are None, which named_parameters() leaves out",
+    "_runtime_client": "of Flower's grid: by which it asks its server",
     "_version": "of a tensor: how often it was written to",
 }
 """Names of other libraries' for which these have no public one."""

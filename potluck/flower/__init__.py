@@ -4,7 +4,7 @@ On the server: ``server_app`` runs in Flower's ServerApp, ``gateway`` exchanges 
 what the federation drives. On a participant's machine: ``client`` runs the participant's half in one long-lived
 process, ``client_store`` keeps what must survive it, and the thin ClientApp in ``app`` only passes messages on to it.
 ``protocol`` is what travels, ``config`` what people write, ``consent`` what an owner agrees to. ``superlink`` and
-``supernode`` start and stop Flower's programs, ``port_filter``, ``same_user`` and the ``verified_`` programs restrict
-what they do.
+``supernode`` start and stop Flower's programs; ``port_filter``, ``same_user``, ``answer_limit``, ``guarded_grid`` and
+the ``verified_`` programs restrict what they do.
 Only this package imports flwr.
 """

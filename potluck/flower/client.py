@@ -121,8 +121,7 @@ class Client:
         """The participant's half, while it waits for the server's reply."""
         self._reached: tuple[Phase, int, int] | None = None
         """The phase, round and step at which it waits."""
-        self._exchange = ""
-        """The exchange at which it waits."""
+        self._exchange = ""  # at which it waits
         self._model_of: int | None = None
         """The round after which the model is as it is now, if it is between rounds."""
         self._latest_round = 0  # that this run of the server has come to
@@ -288,6 +287,10 @@ class Client:
                 assert self._method is not None
                 self._policy.check_exchange(arrival.exchange.name, type(self._method))
             answer = self._response(store, asked, arrival)
+        if len(answer.body) > (most := self._invitation.max_payload_bytes):
+            raise PayloadError(
+                f"the answer has {len(answer.body)} bytes; the server takes {most} (`max_payload_bytes`)"
+            )
         ledger.send(len(answer.body))
         store.keep_answer(*place, body, answer)
         return answer

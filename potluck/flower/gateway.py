@@ -18,6 +18,7 @@ from flwr.serverapp import Grid
 from potluck.channel.audit_log import AuditLog
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.harmless import one_line
 from potluck.flower.app.potluck_app.records import from_records, to_records
 from potluck.flower.message_notes import note_message
 from potluck.flower.protocol import (
@@ -275,7 +276,7 @@ class Gateway:
         """An answer, checked. Whoever could not be reached is asked again while there is time."""
         invited = pending.message is self._invitation
         if answer.has_error():
-            log.warning("Node %d could not be reached: %s", pending.node, answer.error.reason)
+            log.warning("Node %d could not be reached: %s", pending.node, one_line(str(answer.error.reason))[:500])
             if invited:
                 self._invited.pop(pending.node, None)
             elif pending.name is not None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import uvicorn
 
+from potluck.flower.answer_limit import AnswerLimit
 from potluck.flower.same_user import SameUserProtocol
 
 NODE_PATH = "/v1/fleet/"
@@ -165,6 +166,9 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
 
 if __name__ == "__main__":
     from flwr.superlink.cli import flower_superlink
+    from flwr.superlink.servicer.fleet import fleet_handlers
+    from flwr.superlink.servicer.runtime import runtime_handlers
 
+    AnswerLimit(int(os.environ["POTLUCK_MAX_ANSWER_BYTES"])).hold(fleet_handlers, runtime_handlers)
     uvicorn.run = run  # type: ignore[assignment]  # which is how the SuperLink starts to listen
     flower_superlink()

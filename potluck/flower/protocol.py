@@ -20,9 +20,10 @@ from potluck.core.exchange_order import Phase
 from potluck.core.harmless import one_line
 from potluck.core.inputs import InputKind
 from potluck.core.labels import Label, LabelsFact
+from potluck.core.payload import MAX_BYTES
 from potluck.federation.participant import Participant
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Raised with every change that an older version would misread."""
 
 MAX_HEAD_BYTES = 2**20
@@ -142,6 +143,7 @@ class Invitation(Head):
         public: the public data; None if there are none.
         channel: the codecs of what travels, as a file names them; None if there are none.
         min_participants: how many must answer, so that anything is merged.
+        max_payload_bytes: how many bytes the server takes in an answer.
     """
 
     kind: Literal["invitation"] = "invitation"
@@ -156,6 +158,7 @@ class Invitation(Head):
     public: PublicDataInfo | None = None
     channel: dict[str, Any] | None = None
     min_participants: Number = 0
+    max_payload_bytes: Number = MAX_BYTES
 
 
 class Advance(Head):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import Grid
+from flwr.superlink.grid import HttpGrid
 
 import potluck
 from potluck.channel.audit_log import AuditLog
@@ -27,9 +28,10 @@ from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
 from potluck.flower.engine import Flower, Rules, TooFewError
 from potluck.flower.gateway import Gateway, StoppedError
+from potluck.flower.guarded_grid import guard
 from potluck.flower.processes import end_with
 from potluck.flower.progress import ProgressLog
-from potluck.flower.protocol import PROTOCOL, Finished, Invitation, Paused, PublicDataInfo
+from potluck.flower.protocol import MAX_HEAD_BYTES, PROTOCOL, Finished, Invitation, Paused, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
 
@@ -76,6 +78,8 @@ class ServerRun:
         self.file, self.out, self._progress = file, out, progress
         self.method = file.build_method()
         self.limits = Limits(bytes=file.max_payload_bytes)
+        if isinstance(grid, HttpGrid):
+            guard(grid, file.max_payload_bytes + MAX_HEAD_BYTES)
         self.public = None if file.public is None else file.public.load(file.seed)
         self._acceptance = Acceptance(
             self.method.requires(),
@@ -101,6 +105,7 @@ class ServerRun:
             rounds=file.rounds,
             public=info,
             min_participants=file.required_participants,
+            max_payload_bytes=file.max_payload_bytes,
             channel=file.channel.spelled_out().model_dump(mode="json") if not file.channel.is_empty else None,
         )
         self.gateway = Gateway(

@@ -53,6 +53,7 @@ class SuperLink:
             POTLUCK_PUBLIC_HOST=file.host,
             POTLUCK_PUBLIC_PORT=str(file.port),
             POTLUCK_MAX_REQUEST_BYTES=str(MAX_REQUEST_BYTES),
+            POTLUCK_MAX_ANSWER_BYTES=str(file.max_payload_bytes),
             POTLUCK_READY=str(self._ready),
         )
         self._lock: BaseFileLock | None = None

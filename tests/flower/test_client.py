@@ -283,6 +283,13 @@ def test_a_step_beyond_the_next_one_is_refused_and_costs_nothing(tmp_path, caplo
     assert found.answer(advance("round", 1, 1, Payload(start.tensors))).head["kind"] == "end"
 
 
+def test_an_answer_that_the_server_does_not_take_does_not_leave(tmp_path, caplog):
+    found = client_of(participant(), tmp_path)
+    assert found.answer(invitation(FedAvg(), max_payload_bytes=50).message()).head["kind"] == "accepted"
+    assert found.answer(advance("join", 0, 0)).head["error"] == "PayloadError"
+    assert "the server takes 50 (`max_payload_bytes`)" in caplog.text
+
+
 def test_evaluation_ends_a_half_that_nobody_waits_for(tmp_path):
     found = invited(tmp_path, FedAvg())
     join(found)

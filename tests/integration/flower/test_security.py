@@ -113,6 +113,46 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
     assert "trying again" in site.said("p1")
 
 
+def test_an_answer_that_is_too_large_is_refused_while_it_comes_in(tmp_path, monkeypatch):
+    """p1's program does not keep to what the server takes; it does without the round, and the others go on."""
+    site = Site(
+        tmp_path,
+        '"FedAvg"',
+        dict.fromkeys(("p0", "p1", "p2"), MLP),
+        rounds=1,
+        max_payload_bytes=2**20,
+        answer_timeout=30,
+    )
+    with site:
+        site.serve()
+        (tmp_path / "careless").mkdir()
+        (tmp_path / "careless" / "sitecustomize.py").write_text(CARELESS)
+        site.join("p0", "p2")
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'careless'}:{os.environ.get('PYTHONPATH', '')}")
+        site.join("p1")
+        log = tmp_path / "run" / "flower" / "superlink.log"
+        site.until(lambda: log.exists() and "larger than the limit" in log.read_text(), "the answer to be refused")
+        site.wait("serve", "p0", "p2")
+        site.end("p1")
+    refused = {row["participant"]: row["refused"] for row in site.rows()}
+    assert refused["p1"] is not None
+    assert refused["p0"] is refused["p2"] is None
+
+
+CARELESS = """
+import os
+import sys
+if "join" in sys.argv:
+    from potluck.flower import client
+    from potluck.flower.protocol import Message
+    answer = client.Client.answer
+    def padded(self, message):
+        honest = answer(self, message)
+        return Message(honest.head, os.urandom(2**24)) if honest.body else honest
+    client.Client.answer = padded
+"""
+
+
 @needs_another_user
 def test_another_user_of_the_machine_reaches_neither_messages_nor_controls(tmp_path):
     """Flower answers whoever connects: with tasks and tokens at a participant, and at the server with all controls."""
