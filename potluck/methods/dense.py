@@ -85,7 +85,9 @@ class DENSE(NoPlainMean, KnownArchitectures, ServerTraining):
 
     The authors' code sums L_BN over models, lets the noise be trained along, begins each epoch with a new generator,
     keeps those inputs of an epoch whose loss is least, and distils over the inputs of all epochs so far:
-    ``norms="sum", train_noise=True, fresh_generator=True, inputs="best", pool=True``.
+    ``norms="sum", train_noise=True, fresh_generator=True, inputs="best", pool=True``. With few epochs the
+    pool matters: from nine networks that have learned 40 digits each, and know 63.5%, the student learns 76.4% in 60 of
+    them with it, and 11.4% without (three seeds each; tests/integration/test_better_than_local.py).
 
     Args:
         architectures: as in ``KnownArchitectures``.

@@ -24,6 +24,7 @@ from torch import nn
 
 import potluck
 from potluck.methods import (
+    DENSE,
     FCCL,
     FD,
     FLOP,
@@ -173,6 +174,7 @@ class Claim:
         rounds: how many rounds; by default 12.
         digits: "even" (the default), "unequal" or "turned".
         validation: the share of everybody's 40 digits held back; by default none.
+        lr: the learning rate; by default what suits most with such digits.
     """
 
     method: potluck.Method
@@ -180,10 +182,11 @@ class Claim:
     rounds: int = 12
     digits: Literal["even", "unequal", "turned"] = "even"
     validation: float = 0.0
+    lr: float | None = None
 
 
-def unequal(method: potluck.Method, model: Model) -> Claim:
-    return Claim(method, model, 15, "unequal")
+def unequal(method: potluck.Method, model: Model, lr: float | None = None) -> Claim:
+    return Claim(method, model, 15, "unequal", lr=lr)
 
 
 # With what was measured, in percent: the method, Local. Rounds and rates were looked for on these seeds: a claim can be
@@ -194,41 +197,41 @@ CLAIMS = {
     "DraftFed": Claim(DraftFed(samples=200), convolved),  # 85.4, 76.7
     "FCCL": Claim(FCCL(pretrain_epochs=20, public_batch_size=100), two),  # 73.1, 61.7
     "FD": unequal(FD(), two),  # 82.0, 74.1
-    "FedAdagrad": unequal(FedAdagrad(), one),
-    "FedAdam": unequal(FedAdam(server_lr=0.02), one),
-    "FedAvg": unequal(FedAvg(), one),
-    "FedAvg personalised": unequal(FedAvg(fine_tune=2), one),
-    "FedBN": unequal(FedBN(), normed),
+    "FedAdagrad": unequal(FedAdagrad(), one),  # 88.1, 73.8
+    "FedAdam": unequal(FedAdam(server_lr=0.02), one),  # 83.4, 73.8
+    "FedAvg": unequal(FedAvg(), one),  # 85.4, 73.8
+    "FedAvg personalised": unequal(FedAvg(fine_tune=2), one),  # 82.0, 73.8
+    "FedBN": unequal(FedBN(), normed),  # 86.8, 72.7
     "FedDF": unequal(FedDF(architectures=(one, wide), steps=50), two),  # 87.4, 74.1
     "FedDistill": Claim(FedDistill(), two),  # 67.1, 61.7
     "FedGH": Claim(FedGH(server_plan={"lr": 0.1, "epochs": 20}), two),  # 74.5, 61.7
     "FedIN": Claim(FedIN(), residual),  # 71.3, 53.1
     "FedMD": unequal(FedMD(pretrain=False, subset=200, revisit_batch_size=16), two),  # 77.7, 74.1
-    "FedNova": unequal(FedNova(), one),
-    "FedPer": unequal(FedPer(), one),
+    "FedNova": unequal(FedNova(), one),  # 85.4, 73.8
+    "FedPer": unequal(FedPer(), one),  # 78.9, 73.8
     "FedProto": Claim(FedProto(), begun_alike),  # 68.4, 58.6
-    "FedProx": unequal(FedProx(mu=0.1), one),
-    "FedRep": unequal(FedRep(head_epochs=5, body_epochs=5), one),
+    "FedProx": unequal(FedProx(mu=0.1), one),  # 83.8, 73.8
+    "FedRep": unequal(FedRep(head_epochs=5, body_epochs=5), one),  # 79.0, 73.8
     "FedRolex": Claim(FedRolex(), narrow),  # 59.6, 55.5
     "FedSALoRA": Claim(FedSALoRA(head="average"), adapted, 10, "turned"),  # 64.7, 61.5
-    "FedSSA": unequal(FedSSA(), two),
+    "FedSSA": unequal(FedSSA(), two),  # 75.3, 74.1
     "FedTGP": Claim(FedTGP(weight=1), begun_alike),  # 67.7, 58.6
-    "FedYogi": unequal(FedYogi(server_lr=0.02), one),
+    "FedYogi": unequal(FedYogi(server_lr=0.02), one),  # 83.3, 73.8
     "FlexLoRA": Claim(FlexLoRA(), adapted, 10, "turned"),  # 76.0, 61.5
-    "FLOP": unequal(FLOP(), one),
+    "FLOP": unequal(FLOP(), one),  # 78.6, 73.8
     "FLoRA": Claim(FLoRA(), adapted, 10, "turned"),  # 64.1, 61.5
     "FML": unequal(FML(common=one), two),  # 76.0, 74.1
     "Hermes": Claim(Hermes(), alike, 25, validation=0.2),  # 76.3, 70.2
     "HeteroFL": Claim(HeteroFL(), narrow),  # 57.9, 55.5
-    "HetLoRA": Claim(HetLoRA(), adapted, 10, "turned"),  # 68.4, 61.5
-    "HFL": Claim(HFL(), convolved),  # 79.9, 76.7
+    "HetLoRA": Claim(HetLoRA(), adapted, 10, "turned"),  # 67.2, 61.5
+    "HFL": Claim(HFL(), convolved),  # 79.7, 76.7
     "InclusiveFL": Claim(InclusiveFL(), deep),  # 75.1, 66.8
     "InCo": Claim(InCo(), residual, 6),  # 50.9, 48.0
     "LotteryFL": Claim(LotteryFL(), alike, 25, validation=0.2),  # 81.0, 70.2
     "MHAT": Claim(MHAT(first_epochs=None, epochs=None), two),  # 72.3, 61.7
-    "MOON": unequal(MOON(), one),
-    "PerHeFed": Claim(PerHeFed(inter=1.0), convolved),  # 83.2, 76.7
-    "SCAFFOLD": unequal(SCAFFOLD(), one),
+    "MOON": unequal(MOON(), one),  # 83.8, 73.8
+    "PerHeFed": Claim(PerHeFed(inter=1.0), convolved),  # 83.0, 76.7
+    "SCAFFOLD": unequal(SCAFFOLD(), one, lr=0.1),  # 77.8, 69.2; at 0.3 it is not stable
     "ScaleFL": Claim(ScaleFL(), leaving),  # 64.2, 59.2
 }
 """Methods whose gain is real here, each with networks that it fits."""
@@ -251,7 +254,7 @@ def even_people(claim: Claim, seed: int) -> tuple[list[potluck.Participant], Any
     """Nine participants, tested on what nobody has, and 200 public inputs."""
     turned = claim.digits == "turned"
     x, x_test = ((d.swapaxes(2, 3).copy() if turned else d) for d in (DIGITS.x, DIGITS.x_test))
-    plan = potluck.Plan(lr=0.01 if turned else 0.005, batch_size=16, epochs=2)
+    plan = potluck.Plan(lr=claim.lr or (0.01 if turned else 0.005), batch_size=16, epochs=2)
     rows = np.random.default_rng(seed).permutation(len(x) - 300)[: 9 * SAMPLES].reshape(9, SAMPLES)
     torch.manual_seed(seed)
     people = [
@@ -274,7 +277,7 @@ def unequal_people(claim: Claim, seed: int) -> tuple[list[potluck.Participant], 
     public = potluck.data.split_public(DIGITS.x, DIGITS.y, 200, seed=seed)
     y = DIGITS.y[public.kept]
     shares = potluck.data.dirichlet(y, participants=8, alpha=1.0, seed=seed, minimum=20).indices
-    plan = potluck.Plan(optimizer="sgd", lr=0.3, epochs=5, batch_size=16)
+    plan = potluck.Plan(optimizer="sgd", lr=claim.lr or 0.3, epochs=5, batch_size=16)
     torch.manual_seed(seed)
     people = []
     for i, share in enumerate(shares):
@@ -296,15 +299,15 @@ def accuracy(claim: Claim, seed: int) -> float:
 
 
 @cache
-def alone(model: Model, rounds: int, digits: Any, validation: float) -> tuple[float, ...]:
-    claim = Claim(Local(), model, rounds, digits, validation)
+def alone(model: Model, rounds: int, digits: Any, validation: float, lr: float | None) -> tuple[float, ...]:
+    claim = Claim(Local(), model, rounds, digits, validation, lr)
     return tuple(accuracy(claim, seed) for seed in SEEDS)
 
 
 def compared(claim: Claim) -> tuple[list[float], tuple[float, ...]]:
     """What the method reaches, and what Local does, seed by seed."""
     found = [accuracy(claim, seed) for seed in SEEDS]
-    return found, alone(claim.model, claim.rounds, claim.digits, claim.validation)
+    return found, alone(claim.model, claim.rounds, claim.digits, claim.validation, claim.lr)
 
 
 @pytest.mark.slow
@@ -312,6 +315,30 @@ def compared(claim: Claim) -> tuple[list[float], tuple[float, ...]]:
 def test_together_is_better_than_alone(name: str) -> None:
     together, expected = compared(CLAIMS[name])
     assert np.mean(together) > np.mean(expected)
+
+
+def students() -> tuple[list[float], list[float]]:
+    """What DENSE's student reaches, and those alone from whose one upload it has learned, seed by seed."""
+    method = DENSE(
+        architectures=(one, wide), student=wide, epochs=60, generator_steps=10, batch_size=64, noise=32, pool=True
+    )
+    found: tuple[list[float], list[float]] = ([], [])
+    for seed in SEEDS:
+        people, _ = even_people(Claim(method, two), seed)
+        for person in people:
+            person.plan = person.plan.replace(epochs=24)
+        test = (DIGITS.x_test, DIGITS.y_test)
+        federation = potluck.Federation(people, method, test=test, seed=seed, engine="batched")
+        rows = federation.run(1).rows()
+        found[0].append(next(row["accuracy"] for row in rows if row.get("model") == "student"))
+        found[1].append(float(np.mean([row["accuracy"] for row in rows if "model" not in row])))
+    return found
+
+
+@pytest.mark.slow
+def test_denses_student_is_better_than_those_it_learned_from() -> None:
+    student, alone = students()
+    assert np.mean(student) > np.mean(alone)
 
 
 if __name__ == "__main__":

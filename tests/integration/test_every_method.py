@@ -337,6 +337,32 @@ def test_it_learns(name: str) -> None:
     assert accuracy > ROWS[name].chance
 
 
+@cache
+def digits() -> tuple[Any, Any]:
+    """Zeros, ones and twos, as much of each picture as the networks of the table read."""
+    source = potluck.data.digits()
+    rows = np.flatnonzero(source.y < 3)
+    return source.x[rows][:, :, 1:7, 1:7].astype("float64"), source.y[rows]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.trains])
+def test_it_learns_real_digits(name: str) -> None:
+    row, (x, y) = ROWS[name], digits()
+    public = None if row.public is None else (x[:60], y[:60]) if isinstance(row.public, tuple) else x[:60]
+    people, begin = [], 60
+    for place, (model, size) in enumerate(zip(row.models(), (40, 50, 30, 45), strict=True)):
+        own = x[begin : begin + size], y[begin : begin + size]
+        settings = {"plan": PLAN, "labels": range(3), **row.people}
+        people.append(potluck.Participant(f"p{place}", model, own, **settings))
+        begin += size
+    federation = potluck.Federation(
+        people, row.method, public=public, test=(x[-150:], y[-150:]), seed=3, engine="batched"
+    )
+    accuracy = federation.run(ROUNDS).final.accuracy
+    assert accuracy is not None
+    assert accuracy > 0.5, "a guess has a third"
+
+
 TAKES_LATECOMERS = [name for name, row in ROWS.items() if row.method.late_joining]
 
 
