@@ -18,7 +18,7 @@ from potluck.core.tasks import Task
 from potluck.engines.base import Answering, own_model
 from potluck.federation.declared_models import built
 from potluck.federation.held_data import DataHolder
-from potluck.federation.preparing import prepared
+from potluck.federation.prepared_model import prepared
 from potluck.learners.estimator import Estimator
 from potluck.learners.network import Network
 from potluck.models import build, makes_models

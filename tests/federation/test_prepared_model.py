@@ -11,7 +11,7 @@ from torch import nn
 
 import potluck
 from potluck import Fit, SettingsError
-from potluck.federation.preparing import prepared
+from potluck.federation.prepared_model import prepared
 from potluck.models import lora
 from tests.tables import agree, mlp, participants, weights_agree
 
