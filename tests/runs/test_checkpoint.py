@@ -16,13 +16,13 @@ from potluck.runs.checkpoint import CheckpointError
 FINGERPRINT = {"method": "a"}
 
 
-def written(folder, format: object):
-    """A checkpoint as it would be with another number of its format, with checksums that are right."""
+def written(folder, format: object = checkpoint.FORMAT, **others: object):
+    """A checkpoint as it would be with another number of its format, or other facts, with checksums that are right."""
     checkpoint.write(folder, 4, {"weights": torch.ones(2)}, FINGERPRINT)
     path = folder / "round-00000004" / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["own sha256"]
-    manifest["format"] = format
+    manifest |= {"format": format, **others}
     path.write_text(json.dumps({**manifest, "own sha256": checkpoint._digest(manifest)}))
     return folder
 
@@ -92,6 +92,13 @@ def test_a_manifest_that_was_changed_is_no_manifest(tmp_path):
     path.write_text(path.read_text().replace('"round": 1', '"round": 7'))
     with pytest.raises(CheckpointError, match=r"Every checkpoint in .* is damaged"):
         checkpoint.read_newest(tmp_path, FINGERPRINT)
+
+
+@pytest.mark.parametrize("odd", [{"federation": ["method"]}, {"sha256": "none"}, {"round": "4"}, {"round": True}])
+def test_a_manifest_that_holds_other_things_is_no_manifest(odd, tmp_path):
+    """Even one whose checksum is right, as of a program that wrote it otherwise."""
+    with pytest.raises(CheckpointError, match=r"Every checkpoint in .* is damaged"):
+        checkpoint.read_newest(written(tmp_path, **odd), FINGERPRINT)
 
 
 @pytest.mark.parametrize("other", [{"method": "b"}, {"method": "a", "seed": "1"}, {}])
