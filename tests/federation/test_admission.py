@@ -16,7 +16,7 @@ from torch import nn
 from potluck import DataError, Federation, Participant, RequirementsError
 from potluck.core.errors import SettingsError
 from potluck.core.samples import SharedData
-from potluck.federation.admission import published
+from potluck.federation.admission import Admission, published
 from potluck.methods import CoFED, FedAvg, Local
 from tests.tables import PLAN, cnn, made_data, mlp, participants
 
@@ -180,3 +180,23 @@ def test_public_data_that_somebody_cannot_read_is_told_before_training():
     with pytest.raises(DataError, match="public data: 20 of 20 samples hold NaN"):
         Federation(participants([mlp(0), mlp(1)]), CoFED(), public=gaps)
     assert Federation(participants([mlp(0)]), Local(), public=gaps).participants, "which nobody reads"
+
+
+class Elsewhere(Participant):
+    """Taken for one on another machine."""
+
+    is_local = False
+
+
+def test_those_on_other_machines_are_of_different_kinds_too():
+    """Of each kind one is looked at: of what their inputs are like, and of their tasks."""
+    x, y = made_data(12, 0)
+    admission = Admission()
+    for name, inputs, targets, task in (("a", x, y, None), ("b", x[..., :3], y, None), ("c", x, y * 1.0, "regression")):
+        admission.admit(Elsewhere(name, mlp(0), (inputs, targets), task=task), lambda participant: None)
+    with pytest.raises(RequirementsError) as caught:
+        admission.check_fit(FedAvg(), None)
+    told = str(caught.value)
+    assert "b" in told
+    assert "c" in told
+    Admission().check_fit(Local(), None)

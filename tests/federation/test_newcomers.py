@@ -118,9 +118,11 @@ def test_epochs_are_a_number(epochs):
         federation(unseen=newcomers(), unseen_epochs=epochs)
 
 
-def test_each_time_they_are_newcomers_again():
-    """What one was given, and learned, after an earlier run is forgotten when it comes again."""
-    at_once, by_and_by = (federation(Local(), unseen=newcomers(), unseen_epochs=2) for _ in range(2))
+@pytest.mark.parametrize("keep_optimizer", [False, True])
+def test_each_time_they_are_newcomers_again(keep_optimizer):
+    """What one was given, learned and remembers of an earlier run is forgotten when it comes again."""
+    settings = {"unseen_epochs": 2, "keep_optimizer": keep_optimizer}
+    at_once, by_and_by = (federation(Local(), unseen=newcomers(), **settings) for _ in range(2))
     at_once.run(2)
     by_and_by.run(1)
     by_and_by.run(1)
