@@ -78,7 +78,7 @@ class DataHolder(ABC):
         given = read_labelled(data, owner, preload)
         return replace(given, inputs=given.inputs.inputs()).encoded(self.task, owner)
 
-    def _take_up(self, seed: int, public: SharedData | None, *, fit: bool = True) -> None:
+    def _take_up(self, seed: int, public: SharedData | None, *, fit: bool) -> None:
         """Divides its data anew for a federation of this seed, and preprocesses them."""
         self.held |= self.as_brought(seed)
         self._public, self.inputs.network = public, False

@@ -247,3 +247,10 @@ def test_a_reply_is_as_the_method_says():
     Said().check_reply("ask", None, Payload(facts={"n": 1}))
     with pytest.raises(PayloadError, match="'n' is missing"):
         Said().check_reply("ask", None, Payload())
+
+
+def test_what_a_method_leaves_unsaid():
+    """Optimizers forget, nobody joins late, and nothing of the server's or of further models is reported."""
+    assert not potluck.Method.keep_optimizer
+    assert not potluck.Method.late_joining
+    assert (tuple(potluck.Method.reports), tuple(potluck.Method.server_reports)) == ((), ())
