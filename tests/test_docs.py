@@ -113,6 +113,11 @@ def test_concepts_lists_every_method():
     assert names <= {name.replace("-", "").lower() for row in rows for name in re.findall(r"`([\w-]+)`", row)}
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=str)
+def test_no_page_is_left_half_merged(page):
+    assert not re.findall(r"^(?:<{7} .*|={7}|>{7} .*)$", page.read_text(), re.M)
+
+
 def test_each_test_that_holds_a_promise_is_there():
     table = (ROOT / "docs" / "security.md").read_text().partition("## What is promised")[2]
     named = re.findall(r"`(tests/[\w/.]+)`", table)
