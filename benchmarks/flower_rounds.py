@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -203,7 +204,7 @@ def potluck_rounds(folder: Path, participants: int, rounds: int, method: str) ->
     ended: list[float] = []
 
     def on_line(line: str) -> None:
-        if line.startswith(("playing", "round")):
+        if re.match(r"[\d: -]+(playing|round) ", line):
             ended.append(time.monotonic())
 
     processes = []

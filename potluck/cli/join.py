@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from potluck.flower.config import ParticipantFile
     from potluck.flower.consent import AskOwner
 
+DECLINED = 3
+"""The exit code where an invitation was declined, by its owner or their policy."""
+
 
 def join(
     file: Annotated[Path, typer.Argument(metavar="PARTICIPANT.toml", help="Your own file.", show_default=False)],
@@ -89,7 +92,7 @@ def join(
     console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
     try:
         with terminable():
-            rounds = participate(
+            participate(
                 client,
                 server,
                 state / "flower",
@@ -106,7 +109,10 @@ def join(
     if dry_run:
         typer.echo("Nothing was agreed to, and nothing has left.")
         return
-    typer.echo(f"The federation has ended after {rounds} rounds. Your model's state is in {state}.")
+    if client.declined is not None:
+        console.print("Nothing was agreed to. The same command asks again, also while the federation runs.")
+        raise typer.Exit(DECLINED)
+    typer.echo(f"The federation has ended after {client.finished} rounds. Your model's state is in {state}.")
 
 
 def _identity_of(server: str, settings: ParticipantFile) -> str:

@@ -98,6 +98,8 @@ class Client:
         self.participant = participant
         self.finished: int | None = None
         """After how many rounds the federation ended, once it has."""
+        self.declined: str | None = None
+        """Why the last invitation was declined, if it was."""
         self._device = device
         self._folder = folder
         self._consent = consent
@@ -125,6 +127,11 @@ class Client:
         self._model_of: int | None = None
         """The round after which the model is as it is now, if it is between rounds."""
         self._latest_round = 0  # that this run of the server has come to
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to answer: the federation has ended, or its invitation was declined."""
+        return self.finished is not None or self.declined is not None
 
     def answer(self, message: Message) -> Message:
         """The answer to a message. What goes wrong here is in the log here; the server learns only its kind."""
@@ -203,8 +210,9 @@ class Client:
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
             self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
-            self.finished = 0 if self._dry_run else None
+            self.finished, self.declined = 0 if self._dry_run else None, str(error)
             return Declined(name=me.name, reason=reason_for_server(error)).message()
+        self.declined = None
         has_public = invitation.public is None or self._public is not None
         return Accepted.of(me, has_public).message()
 

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 
 from potluck.channel.audit_log import AuditLog
 from potluck.channel.limits import Limits
+from potluck.core.duration import readable_duration
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.harmless import one_line
 from potluck.flower.app.potluck_app.records import from_records, to_records
@@ -31,6 +32,7 @@ from potluck.flower.protocol import (
     Response,
     read_response,
 )
+from potluck.flower.slow_answers import SLOW_AFTER, SlowAnswers
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +145,8 @@ class Gateway:
         self._pending: dict[str, _Pending] = {}
         self._nodes_seen_at = float("-inf")
         self._not_before: dict[str, float] = {}
+        self._away: set[str] = set()
+        """Who has accepted and is not there now."""
 
     def is_connected(self, name: str) -> bool:
         """Whether a participant has accepted and its node is there."""
@@ -180,7 +184,7 @@ class Gateway:
             timeouts: after how many seconds each is given up.
             wait_on: of how many have not answered, whether they are waited for all the same.
         """
-        began, unanswered = time.monotonic(), dict(messages)
+        began, unanswered, slow = time.monotonic(), dict(messages), SlowAnswers(timeouts)
         while unanswered:
             for name, message in unanswered.items():
                 may_send = time.monotonic() > self._not_before.get(name, 0.0)
@@ -190,10 +194,16 @@ class Gateway:
                 name = str(pending.name)
                 if pending.message is unanswered.get(name):
                     del unanswered[name]
+                    slow.took.append(time.monotonic() - began)
                     yield name, message, response
                 else:
                     self._report(f"{name} answered late; its answer is ignored")
             waited = time.monotonic() - began
+            for name in slow.among(unanswered, waited) if waited > SLOW_AFTER else ():
+                self._report(
+                    f"{name} is slow: it was asked {readable_duration(waited)} ago, and is waited for "
+                    f"{readable_duration(timeouts[name] - waited)} more"
+                )
             over = [name for name in unanswered if waited > timeouts[name]]
             if over and not wait_on(len(over)):
                 for name in over:
@@ -248,6 +258,7 @@ class Gateway:
         nodes = list(self._grid.get_nodes())
         self._online = {node.node_id: node.last_activated_at for node in nodes}
         self._nodes_seen_at = time.monotonic()
+        self._note_who_left()
         for node, other in list(self._name_conflicts.items()):
             if other not in self._online:
                 del self._name_conflicts[node]
@@ -269,6 +280,13 @@ class Gateway:
         for identity, pending in list(self._pending.items()):
             if self._online.get(pending.node) != pending.since:
                 del self._pending[identity]
+
+    def _note_who_left(self) -> None:
+        """Says of each participant once that it is not there any more."""
+        for name in self.connections:
+            if name not in self._away and not self.is_connected(name):
+                self._away.add(name)
+                self._report(f"{name} left; it may come back")
 
     def _received(
         self, pending: _Pending, answer: FlowerMessage
@@ -345,6 +363,7 @@ class Gateway:
             connection.public_bytes = known.public_bytes if known else 0
             self.connections[name] = connection
             self.declined.pop(name, None)
+            self._away.discard(name)
             self._report(f"{name} {'is here' if known is None else 'is back'}")
             if not response.has_public and self._public.body:
                 connection.public_bytes += len(self._public.body)

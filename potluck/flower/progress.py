@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from pathlib import Path
 
 log = logging.getLogger("potluck.federation.server")
 
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""How a line begins: local time."""
+
 
 class ProgressLog:
-    """What happens in a run, line by line; how it ended; and whether it is asked to stop.
+    """What happens in a run, line by line with the time; how it ended; and whether it is asked to stop.
 
     Args:
         path: a file for the lines, beside which the rest is kept; None for the log alone.
@@ -29,17 +33,21 @@ class ProgressLog:
                 path.unlink(missing_ok=True)
 
     def report(self, line: str) -> None:
-        """Adds a line."""
+        """Adds a line, with the time."""
         log.info("%s", line)
         if self._path is not None:
             with self._path.open("a") as file:
-                file.write(line.replace("\n", "\n  ") + "\n")
+                file.write(f"{time.strftime(TIME_FORMAT)} " + line.replace("\n", "\n  ") + "\n")
 
     def new_lines(self) -> list[str]:
         """The lines that came since they were read last."""
-        text = self._path.read_text() if self._path is not None and self._path.exists() else ""
-        new, self._read = text[self._read :], len(text)
-        return new.splitlines()
+        if self._path is None or not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self._read += len(whole) + 1 if whole else 0
+        return whole.decode().splitlines()
 
     def finish(self, error: str) -> None:
         """How the run ended: with an error, or with an empty text."""

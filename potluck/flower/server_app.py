@@ -179,16 +179,22 @@ class ServerRun:
         def all_connected() -> bool:
             away = [name for name in file.names if not gateway.is_connected(name)]
             declined = [name for name in away if name in gateway.declined]
-            if len(file.names) - len(declined) < required:
+            if len(file.names) - len(declined) < required and file.on_too_few == "fail":
                 why = "; ".join(f"{name}: {gateway.declined[name]}" for name in declined)
                 raise TooFewError(f"Too few take part: a round needs {required}. {why}")
             return len(away) == len(declined)
 
         gateway.wait_until(all_connected, file.join_timeout)
+        self._have_minimum()
         odd = self._acceptance.settle({name: each.accepted for name, each in gateway.connections.items()})
         for name, why in odd.items():
             gateway.refuse(name, why)
-        connected = [name for name in file.names if gateway.is_connected(name)]
+        self._have_minimum()
+
+    def _have_minimum(self) -> None:
+        """As many as a round needs, at last; whoever has declined may come back meanwhile."""
+        file, required = self.file, self.file.required_participants
+        connected = [name for name in file.names if self.gateway.is_connected(name)]
         if len(connected) < required and file.on_too_few == "wait":
             self._progress.report(f"{len(connected)} are here, {required} are needed; waiting on")
             self._wait_for_minimum(file.wait_timeout)

@@ -161,14 +161,14 @@ def participate(
     key: str | None = None,
     max_payload_bytes: int,
     report: Callable[[str], None] = log.info,
-) -> int:
-    """Answers the server's messages until the federation has ended; returns after how many rounds."""
+) -> None:
+    """Answers the server's messages until the federation has ended, or an invitation to it was declined."""
     local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
     try:
-        while client.finished is None:
+        while not client.is_done:
             node = SuperNode(server, local.address, home, certificates, key)
             try:
-                while client.finished is None:
+                while not client.is_done:
                     if not local.answer_one(client, report):
                         node.check()
                         if not warned and time.monotonic() - began > 20 and not node.is_let_in():
@@ -184,7 +184,6 @@ def participate(
                 node.stop()
     finally:
         local.close()
-    return client.finished
 
 
 def _request_line(message: Message) -> str:

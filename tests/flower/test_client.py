@@ -142,6 +142,8 @@ def test_nothing_is_said_without_consent(tmp_path):
     found = client_of(participant(), tmp_path, consent=lambda invitation, method: "its owner did not agree")
     answer = found.answer(invitation(FedAvg()).message())
     assert answer.head == {"kind": "declined", "name": "p0", "reason": "its owner did not agree"}
+    assert found.is_done
+    assert found.declined == "its owner did not agree"
     assert found.answer(advance("join", 0, 0)).head["kind"] == "failed"
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from potluck.flower.gateway import Gateway
+from potluck.flower import gateway as gateway_module
+from potluck.flower import slow_answers
+from potluck.flower.gateway import Gateway, NoAnswer
+from potluck.flower.protocol import Evaluate
 from potluck.methods import FedAvg
 from tests.flower.fakes import (
     FakeGrid,
@@ -72,3 +75,34 @@ def test_a_node_that_came_back_too_soon_is_let_in_when_the_old_one_is_gone(tmp_p
     gateway.wait_until(lambda: gateway.connections["p0"].node == 101, 5)
     assert gateway.is_connected("p0")
     assert reported[-1] == "p0 is back"
+
+
+def test_who_leaves_and_who_returns_is_said_once(tmp_path):
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
+    reported = []
+    gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), report=reported.append)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 5)
+    reported.clear()
+    del grid.since[101]
+    gateway.wait_until(lambda: False, 0.05)
+    assert reported == ["p1 left; it may come back"]
+    grid.since[101] = "again"
+    gateway.wait_until(lambda: gateway.is_connected("p1"), 5)
+    grid.since[101] = "a third time"  # so quickly that nobody saw it away
+    gateway.wait_until(lambda: len(reported) > 3, 5)
+    assert reported == ["p1 left; it may come back", "p1 is back"] * 2
+
+
+def test_who_is_slow_is_said_once(tmp_path, monkeypatch):
+    for module in (gateway_module, slow_answers):
+        monkeypatch.setattr(module, "SLOW_AFTER", 0.02)
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
+    reported = []
+    gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), report=reported.append)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 5)
+    reported.clear()
+    grid.silent.add(102)
+    asked = {name: Evaluate(round=1).message() for name in ("p0", "p1", "p2")}
+    answers = {name: answer for name, _, answer in gateway.ask(asked, dict.fromkeys(asked, 0.3), lambda _: False)}
+    assert isinstance(answers["p2"], NoAnswer)
+    assert [line.partition(":")[0] for line in reported] == ["p2 is slow"]

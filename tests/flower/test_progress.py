@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
 from potluck.flower.progress import ProgressLog
+from tests.flower.lines import timeless
 
 
 @pytest.fixture
@@ -19,11 +21,28 @@ def test_lines_are_read_once_in_order(both):
     run, command = both
     assert command.new_lines() == []
     run.report("one")
-    run.report("two\nof two lines")
-    assert command.new_lines() == ["one", "two", "  of two lines"]
+    run.report("zwei, für alle\nof two lines")
+    assert timeless(command.new_lines()) == ["one", "zwei, für alle", "  of two lines"]
     assert command.new_lines() == []
     run.report("three")
-    assert command.new_lines() == ["three"]
+    assert timeless(command.new_lines()) == ["three"]
+
+
+def test_a_line_says_when_it_was_written(both):
+    run, command = both
+    run.report("one")
+    (line,) = command.new_lines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d one", line)
+
+
+def test_a_line_that_is_not_written_to_its_end_is_read_later(both, tmp_path):
+    _, command = both
+    path = tmp_path / "progress.log"
+    path.write_bytes(b"one\ntwo is hal")
+    assert command.new_lines() == ["one"]
+    assert command.new_lines() == []
+    path.write_bytes(b"one\ntwo is half\nthree")
+    assert command.new_lines() == ["two is half"]
 
 
 def test_how_a_run_ends(both):

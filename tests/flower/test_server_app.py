@@ -18,6 +18,7 @@ from potluck.flower.server_app import serve
 from potluck.methods import FedAvg
 from tests import tables
 from tests.flower.fakes import FakeGrid, client_of, on_serial, people
+from tests.flower.lines import timeless
 from tests.flower.things import cnn
 from tests.tables import PLAN, agree
 
@@ -49,7 +50,7 @@ def site(tmp_path):
         places = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": tmp_path / "p.log"}
         ProgressLog(tmp_path / "p.log").clear()
         serve(grid, {**{name: str(place) for name, place in places.items()}, **config})
-        return ProgressLog(tmp_path / "p.log").new_lines()
+        return timeless(ProgressLog(tmp_path / "p.log").new_lines())
 
     return served
 
@@ -163,7 +164,28 @@ def test_who_declines_is_not_waited_for(site, tmp_path):
     clients = [client_of(person, tmp_path / "states") for person in own[:2]]
     clients.append(client_of(own[2], tmp_path / "states", consent=lambda *terms: "I would rather not"))
     with pytest.raises(PotluckError, match=r"Too few take part: a round needs 3\. p2: I would rather not"):
-        site(FakeGrid(clients), join_timeout=60, more="min_participants = 3")
+        site(FakeGrid(clients), join_timeout=60, more='min_participants = 3\non_too_few = "fail"')
+
+
+def test_who_declined_may_come_back_while_the_run_waits(site, tmp_path):
+    """Nobody was there to be asked at first; then the owner starts again, and agrees."""
+    own = people(FedAvg())
+    answers = iter(["nobody is there to be asked", None])
+    clients = [client_of(person, tmp_path / "states") for person in own[:2]]
+    clients.append(client_of(own[2], tmp_path / "states", consent=lambda *terms: next(answers)))
+
+    class Returning(FakeGrid):
+        def get_nodes(self):
+            if clients[2].declined:
+                self.since[102] = "again"
+            return super().get_nodes()
+
+    lines = site(Returning(clients), join_timeout=60, more="min_participants = 3")
+    assert [line for line in lines if line.startswith("p2")][:2] == [
+        "p2 declined: nobody is there to be asked",
+        "p2 is here",
+    ]
+    assert outcome(tmp_path) == ""
 
 
 def test_a_run_that_is_asked_to_stop_says_that_it_stopped(site, tmp_path):
