@@ -81,7 +81,7 @@ MIXED = LineUp(
         "MHAT": {"first_epochs": 1},
         "MOON": SAME_ARCHITECTURE,
         "PFedES": {},
-        "SCAFFOLD": SAME_ARCHITECTURE,
+        "SCAFFOLD": {**SAME_ARCHITECTURE, "optimizers": "any"},
     },
     {
         "DENSE": "its result is the server's model after one round; participants answer as in Local",

@@ -18,8 +18,14 @@ def path_of(line_up: LineUp, folder: Path = RESULTS) -> Path:
     return folder / f"{line_up.name}.json"
 
 
-def summarised(line_up: LineUp, standings: Standings) -> dict[str, Any]:
-    """The results in plain values: a row for each method and each setting that was tried of it."""
+def summarised(line_up: LineUp, standings: Standings, commit: str | None = None) -> dict[str, Any]:
+    """The results in plain values: a row for each method and each setting that was tried of it.
+
+    Args:
+        line_up: who competed.
+        standings: what came of it.
+        commit: of the source, where the comparison could not tell it; by default None.
+    """
     chosen, about = standings.choice[0], standings.about
     rows = []
     for entry in standings.entries:
@@ -44,7 +50,7 @@ def summarised(line_up: LineUp, standings: Standings) -> dict[str, Any]:
         "rounds": standings.rounds,
         "seeds": standings.seeds,
         "participants": max(len(trial.holders) for trial in standings.trials),
-        "commit": about["commit"],
+        "commit": about["commit"] or commit,
         "versions": about["versions"],
         "failed": dict(standings.failed),
         "rows": rows,

@@ -13,7 +13,7 @@ from evidence.field import __main__ as command
 from evidence.field.line_up import LINE_UPS, WIDTHS
 from evidence.field.page import PAGE, filled, table
 from evidence.field.results import RESULTS, path_of
-from potluck.cli.check import dry_runs
+from potluck.cli.check import dry_runs, rehearse
 from potluck.comparison.cells import plan_cells
 from potluck.methods import METHODS
 from potluck.recipes import read
@@ -102,6 +102,15 @@ def test_ten_participants_with_300_images_each(images):
 def test_all_that_fit_compete_or_are_left_out_with_a_reason(line_up, images):
     fit = set(dry_runs(read(line_up.file, [changes(images)])).fits) - {"Local"}
     assert fit <= set(line_up.methods) | set(line_up.left_out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line_up", LINE_UPS.values(), ids=LINE_UPS)
+def test_all_who_compete_fit_with_the_settings_that_they_have(line_up, images):
+    settings = [changes(images), *line_up.changes(line_up.methods)]
+    for cell in plan_cells(line_up.file, list(line_up.methods), [0], images.parent, changes=settings):
+        recipe = cell.recipe()
+        rehearse(recipe.builder(), recipe.build_method())
 
 
 @pytest.mark.slow
