@@ -146,9 +146,11 @@ class WidthScaling(Averaging):
     def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:
         """Finds the size of the whole, and asks the widest participants for the weights that all start from."""
         layouts: Mapping[str, Layout] = server.state["layouts"]
+        rows = {sender: set(_rows(layout, server.state["told"][sender])) for sender, layout in layouts.items()}
         for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
             shapes = {sender: layout[name][1:] for sender, layout in layouts.items() if name in layout}
             agreed(server, {sender: len(shape) for sender, shape in shapes.items()}, partial(_other_family, name))
+            agreed(server, {sender: name in rows[sender] for sender in shapes}, partial(_other_place, name))
         self.forget(server, server.refused)
         try:
             send = self._begun(server)
@@ -264,6 +266,11 @@ class WidthFacts(Schema):
 
 def _other_family(name: str, found: int, expected: int) -> str:
     return f"its {name!r} has {found} dimensions, the others' {expected}; expected networks of one family"
+
+
+def _other_place(name: str, found: bool, expected: bool) -> str:
+    place = {True: "in the head", False: "before the head"}
+    return f"its {name!r} is {place[found]}, the others' {place[expected]}; expected networks of one family"
 
 
 def _rows(layout: Layout, told: Mapping[str, Any]) -> list[str]:

@@ -70,6 +70,18 @@ def test_a_participant_whose_entries_have_another_number_of_dimensions():
         method.greet(server, answers)
 
 
+def test_a_participant_whose_head_is_a_layer_before_the_head_of_the_others():
+    """Networks of other depths use the same name for other layers: a row for a label is no row for a feature."""
+    told = {"samples": 1, "labels": ["no", "yes"], "owned": [True, True], "statistics": []}
+    shallow = {**told, "head": ["2"], "layout": {"2.weight": ["float32", 2, 8]}}
+    deep = {**told, "head": ["4"], "layout": {"2.weight": ["float32", 8, 16], "4.weight": ["float32", 2, 8]}}
+    method, server = WidthScaling(), Server(0, {"A": 1.0, "B": 1.0, "C": 1.0})
+    answers = {"A": deep, "B": shallow, "C": shallow}
+    asked = method.greet(server, iter((name, Payload(facts=facts)) for name, facts in answers.items()))
+    assert {name: reply.facts["send"] for name, reply in asked.items()} == {"B": ["2.weight"], "C": []}
+    assert server.refused["A"].startswith("its '2.weight' is before the head, the others' in the head")
+
+
 @pytest.mark.parametrize("odd", [{"w": ["float32", 2, 9]}, {"w": ["float32", 2**20, 2]}, {"v": ["float32", 1]}])
 def test_the_one_that_fits_into_nothing_is_refused_and_the_others_start(odd):
     """Where everybody's entries fit into one network, the odd one may not end it by having its own."""
