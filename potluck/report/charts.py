@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from potluck.core.history import readable_bytes
 from potluck.report.colours import DASHES, LIGHT, SERIES
 from potluck.report.figure_data import Rows
 
@@ -17,6 +19,8 @@ FEW = 40
 
 INK, SOFT, LINE, PAPER = (LIGHT[name] for name in ("ink", "soft", "line", "paper"))
 GAIN, LOSS = SERIES[0], SERIES[1]
+FONT = "Arial, Helvetica, Liberation Sans, Roboto, DejaVu Sans Condensed, sans-serif"
+"""Letters of one width nearly everywhere: a picture is laid out here, and its words are drawn where it is shown."""
 
 AXIS = {
     "labelColor": SOFT,
@@ -27,6 +31,7 @@ AXIS = {
     "labelFontSize": 12,
     "titleFontSize": 12,
     "titleFontWeight": "normal",
+    "titlePadding": 8,
     "labelLimit": 170,
 }
 BYTES = "datum.value >= 1e9 ? format(datum.value/1e9, '.3~r') + ' GB' : datum.value >= 1e6 ? " + (
@@ -34,6 +39,10 @@ BYTES = "datum.value >= 1e9 ? format(datum.value/1e9, '.3~r') + ' GB' : datum.va
     "datum.value + ' B'"
 )
 """How an axis writes bytes."""
+FAR_APART = 30
+"""From so many times the least number of bytes on, the most stands on a scale that bends near 0."""
+TICKS = 4
+"""An axis of bytes on such a scale has at most so many marks beside 0."""
 
 
 def _styled(chart: Any, height: int | None = HEIGHT) -> Any:
@@ -41,7 +50,7 @@ def _styled(chart: Any, height: int | None = HEIGHT) -> Any:
     size = {"width": WIDTH, "height": height} if height is not None else {"width": WIDTH}
     return (
         chart.properties(background="transparent", autosize={"type": "fit", "contains": "padding"}, padding=4, **size)
-        .configure(aria=False, font="sans-serif")
+        .configure(aria=False, font=FONT)
         .configure_view(stroke=None)
         .configure_axis(**AXIS)
         .configure_legend(
@@ -55,6 +64,19 @@ def _styled(chart: Any, height: int | None = HEIGHT) -> Any:
         )
         .configure_text(color=INK, fontSize=12)
     )
+
+
+def _bytes(values: Iterable[float], title: str) -> Any:
+    """An axis of bytes. Where they are far apart it bends, and what sends nothing stands at its left end."""
+    import altair as alt
+
+    x = alt.X("bytes:Q", title=title)
+    found = sorted(filter(None, values))
+    if not found or found[-1] < FAR_APART * found[0]:
+        return x.axis(labelExpr=BYTES, tickCount=5).scale(nice=False)
+    decades = range(math.floor(math.log10(found[0])), math.floor(math.log10(found[-1])) + 1)
+    marks = [10.0**power for power in decades[:: -(-len(decades) // TICKS)]]
+    return x.axis(labelExpr=BYTES, values=[0, *marks]).scale(type="symlog", constant=found[0] / 2, nice=False)
 
 
 def _data(rows: Rows) -> Any:
@@ -83,8 +105,11 @@ def curves(rows: Rows, by: str, metric: str, title: str) -> Any:
 
     methods = list(dict.fromkeys(row["method"] for row in rows))
     looks = _looks(methods)
-    axis = alt.Axis(labelExpr=BYTES, tickCount=5) if by == "bytes" else alt.Axis(tickCount=6, format="~d")
-    x = alt.X(f"{by}:Q", title=title, axis=axis, scale=alt.Scale(zero=by != "round", nice=False))
+    if by == "bytes":
+        x = _bytes((row["bytes"] for row in rows), title)
+    else:
+        axis = alt.Axis(tickCount=6, format="~d", tickMinStep=1) if by == "round" else alt.Axis(tickCount=6)
+        x = alt.X(f"{by}:Q", title=title, axis=axis, scale=alt.Scale(zero=by != "round", nice=False))
     base = alt.Chart(_data(rows))
     band = base.mark_area(opacity=0.15).encode(
         x=x, y=alt.Y("low:Q", title=metric, scale=alt.Scale(zero=False)), y2="high:Q",
@@ -99,14 +124,8 @@ def costs(rows: Rows, metric: str) -> Any:
     import altair as alt
 
     looks = _looks([row["method"] for row in rows])
-    shown = [
-        {**row, "low": row["mean"] - row["deviation"], "high": row["mean"] + row["deviation"]} for row in rows
-    ]  # what sends nothing stands at the left edge of a scale that bends near 0
-    least = min((row["bytes"] for row in rows if row["bytes"]), default=1.0)
-    scale = alt.Scale(type="symlog", constant=least / 2, nice=False)
-    x = alt.X("bytes:Q", title="sent and received by all, in all rounds", scale=scale).axis(
-        labelExpr=BYTES, tickCount=4
-    )
+    shown = [{**row, "low": row["mean"] - row["deviation"], "high": row["mean"] + row["deviation"]} for row in rows]
+    x = _bytes((row["bytes"] for row in rows), "sent and received by all, in all rounds")
     y = alt.Y("mean:Q", title=metric, scale=alt.Scale(zero=False, padding=12))
     base = alt.Chart(_data(shown))
     line = base.transform_filter("datum.efficient").mark_line(color=SOFT, strokeDash=[3, 3]).encode(x=x, y=y)
@@ -131,7 +150,7 @@ def gains(rows: Rows, unit: str) -> Any:
         else alt.Y("place:O", title=f"{len(shown)} participants, sorted", axis=alt.Axis(labels=False))
     )
     colour = alt.Color("side:N", scale=alt.Scale(domain=["gains", "loses"], range=[GAIN, LOSS]), legend=None)
-    bars = alt.Chart(_data(shown)).mark_bar().encode(x=alt.X("gain:Q", title=unit), y=y, color=colour)
+    bars = alt.Chart(_data(shown)).mark_bar().encode(x=alt.X("gain:Q", title=unit).axis(tickCount=5), y=y, color=colour)
     return _styled(bars, max(120, ROW * len(shown) + 50) if few else HEIGHT)
 
 
@@ -143,11 +162,12 @@ def heat(rows: Rows, x: str, y: str, value: str, unit: str) -> Any:
     # strength is opacity, so that the dark page and paper both show it
     strength = alt.Opacity(f"{value}:Q", scale=alt.Scale(range=[0.04, 1]), legend=alt.Legend(title=unit, tickCount=4))
     label = alt.Axis(labels=len(down) <= FEW)
+    angle = 0 if len(across) * max(map(len, across)) < FEW else -45
     chart = (
         alt.Chart(_data([{**row, x: str(row[x]), y: str(row[y])} for row in rows]))
         .mark_rect(color=GAIN)
         .encode(
-            x=alt.X(f"{x}:N", sort=across, axis=alt.Axis(labels=len(across) <= FEW, labelAngle=-45, title=x)),
+            x=alt.X(f"{x}:N", sort=across, axis=alt.Axis(labels=len(across) <= FEW, labelAngle=angle, title=x)),
             y=alt.Y(f"{y}:N", sort=down, axis=label, title=y),
             opacity=strength,
         )
@@ -159,20 +179,24 @@ def traffic(rows: Rows) -> Any:
     """Bars of what one participant sent and received in a round, method by method, exchange by exchange."""
     import altair as alt
 
-    shown = [{**row, "what": f"{row['exchange']}, {row['direction']}"} for row in rows if row["bytes"]]
-    kinds = list(dict.fromkeys(row["what"] for row in shown))
-    colours = [SERIES[place % len(SERIES)] for place in range(len(kinds))]
-    chart = (
-        alt.Chart(_data(shown))
-        .mark_bar(stroke=PAPER)
-        .encode(
-            x=alt.X("bytes:Q", title="of one participant in one round", axis=alt.Axis(labelExpr=BYTES, tickCount=4)),
-            y=alt.Y("method:N", sort=None, title=None),
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kinds, range=colours), sort=kinds),
-        )
+    shown = [{**row, "what": f"{row['method']} · {row['exchange']}"} for row in rows if row["bytes"]]
+    sums = dict.fromkeys((row["what"] for row in shown), 0.0)
+    for row in shown:
+        sums[row["what"]] += row["bytes"]
+    sides = alt.Scale(domain=["sent", "received"], range=[GAIN, LOSS])
+    y = alt.Y("what:N", sort=list(sums), title=None)
+    room = alt.Scale(domain=[0, 1.18 * max(sums.values())], nice=False)  # for the words beside the longest bar
+    x = alt.X("bytes:Q", title="of one participant in one round", scale=room)
+    bars = alt.Chart(_data(shown)).mark_bar()
+    bars = bars.encode(
+        x=x.axis(labelExpr=BYTES, tickCount=4),
+        y=y,
+        color=alt.Color("direction:N", title=None, scale=sides),
+        order=alt.Order("direction:N", sort="descending"),
     )
-    methods = len({row["method"] for row in shown})
-    return _styled(chart, ROW * methods + 50 + 22 * -(-len(kinds) // 3))
+    totals = [{"what": what, "bytes": total, "told": readable_bytes(total)} for what, total in sums.items()]
+    words = alt.Chart(_data(totals)).mark_text(align="left", dx=5).encode(x=x, y=y, text="told:N")
+    return _styled(alt.layer(bars, words), ROW * len(sums) + 80)
 
 
 def ranks(rows: Rows, alike: Sequence[Sequence[str]], critical: float) -> Any:

@@ -38,7 +38,7 @@ p {{ margin: .5rem 0; max-width: 46rem; }}
 .lead {{ font-size: 1.1rem; font-weight: 600; }}
 .figures {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem 2rem; }}
 figure {{ margin: 1rem 0; break-inside: avoid; min-width: 0; }}
-figure svg {{ display: block; width: 100%; height: auto; max-width: 34rem; }}
+figure svg {{ display: block; width: 100%; height: auto; max-width: 34rem; overflow: visible; }}
 figcaption {{ color: var(--soft); font-size: .9rem; margin-top: .25rem; }}
 figcaption b {{ color: var(--ink); }}
 .wide {{ overflow-x: auto; }}

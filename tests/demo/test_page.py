@@ -8,6 +8,7 @@ import pytest
 
 from potluck.demo.page import DemoResults, Outcome, write_results
 from potluck.report import rendering
+from tests.browser import check_in_browser, needs_browser
 
 ANN = Outcome(
     *("ann", "tree", "01"),
@@ -64,3 +65,11 @@ def test_the_numbers_are_all_in_the_file(tmp_path, monkeypatch):
     assert told["participants"][1]["bytes_up"] == [4000, 4000]
     assert told["mean"]["alone"] == pytest.approx([0.7, 0.8])
     assert told["participants"][0]["gain_mean"] == pytest.approx(0.25)
+
+
+@pytest.mark.slow
+@needs_browser
+def test_in_a_browser_the_page_is_quiet_fits_and_can_be_used_by_everybody(tmp_path):
+    page, *_ = write_results(RESULTS, tmp_path)
+    assert "<svg" in page.read_text()
+    check_in_browser(page.as_uri())

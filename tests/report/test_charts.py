@@ -74,10 +74,26 @@ def test_bytes_are_written_with_units():
     assert "MB" in words(charts.curves(CURVE, "bytes", "accuracy %", "bytes"))
 
 
-def test_an_exchange_without_bytes_has_no_bar():
-    svg = words(charts.traffic(TRAFFIC))
-    assert "votes, sent" in svg
-    assert "votes, received" not in svg
+def test_what_sends_little_is_told_from_what_sends_nothing_beside_what_sends_much():
+    """The axis bends, and has marks from the least to the most."""
+    rows = [{**CURVE[0], "method": name, "bytes": sent} for name, sent in (("Local", 0), ("FD", 2e4), ("FML", 5e6))]
+    svg = words(charts.curves(rows, "bytes", "accuracy %", "bytes"))
+    assert [mark for mark in ("0 B", "10 kB", "100 kB", "1 MB") if f">{mark}<" not in svg] == []
+    assert "symlog" not in charts.curves(CURVE, "bytes", "accuracy %", "bytes").to_json()
+
+
+def test_a_round_stands_once_at_the_axis():
+    rows = [{**CURVE[0], "round": number} for number in range(1, 6)]
+    svg = words(charts.curves(rows, "round", "accuracy %", "round"))
+    assert [svg.count(f">{number}<") for number in range(1, 6)] == [1] * 5
+
+
+def test_each_exchange_has_a_bar_with_the_sum_of_both_ways_and_none_without_bytes():
+    rows = [{**row, "bytes": row["bytes"] + more} for row in TRAFFIC for more in (0, 1500)]
+    svg = words(charts.traffic([*rows, {**TRAFFIC[0], "exchange": "greet", "bytes": 0.0}]))
+    assert ">FD · votes<" in svg
+    assert ">3.0 kB<" in svg
+    assert "greet" not in svg
 
 
 def test_methods_have_colours_of_their_own_and_dashes_where_those_come_again():

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
 
 import pytest
 
 from potluck.report import page, rendering
 from potluck.report.page import write_report
 from potluck.report.summary_table import answer, summary_table
+from tests.browser import check_in_browser, needs_browser
 from tests.report.histories import four_methods, standings, trial
-
-CHROMIUM = shutil.which("chromium")
 
 
 def text_of(path):
@@ -76,30 +74,7 @@ def test_the_page_needs_nothing_from_outside_and_names_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian's package chromium)")
+@needs_browser
 def test_in_a_browser_it_is_quiet_fits_and_can_be_used_by_everybody(tmp_path):
-    """On a phone and a desk, in light and dark: no message, no request, no sideways scrolling, nothing for axe."""
-    from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import sync_playwright
-
     (path,) = write_report(four_methods(), tmp_path / "report.html")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking", "--disable-sync"]
-        )
-        for width in (375, 1280):
-            for scheme in ("light", "dark"):
-                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-                opened, told = context.new_page(), []
-                opened.on("console", lambda message, told=told: told.append(message.text))
-                opened.on("request", lambda request, told=told: told.append(request.url))
-                opened.goto(path.as_uri())
-                assert told == [path.as_uri()]
-                assert opened.evaluate("document.documentElement.scrollWidth") <= width
-                for folded in opened.query_selector_all("summary"):
-                    folded.press("Enter")
-                assert opened.evaluate("[...document.querySelectorAll('details')].every(part => part.open)")
-                found = Axe().run(opened).response["violations"]
-                assert [(rule["id"], rule["impact"]) for rule in found] == []
-                context.close()
-        browser.close()
+    check_in_browser(path.as_uri())
