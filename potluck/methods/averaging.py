@@ -311,6 +311,8 @@ class UpdateSizes:
                 continue  # what layers measure at first depends on nothing but the data
             if usual is None:
                 most = self._limit * max(self._first, size.before)
+            elif size.before == 0:
+                most = self._limit * max(usual, 1.0)  # scores of networks that are hardly trained are small as a rule
             else:
                 most = max(self._limit * usual, size.before)
             if not size.change <= most:

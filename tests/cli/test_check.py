@@ -32,7 +32,7 @@ def test_every_method_fits_or_is_told_why_not(here):
 
 def test_least_comes_first(here):
     names = list(traffic(potluck("check", write(here)).stdout))
-    assert names[0] == "Local"
+    assert set(names[:2]) == {"Describe", "Local"}
     assert names.index("FedDistill") < names.index("FD")
 
 

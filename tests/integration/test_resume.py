@@ -134,13 +134,7 @@ def test_the_folder_holds_what_was_run(tmp_path):
     federation = resumable(FedAvg(), seed=5)
     history = federation.run(2, run_dir=tmp_path)
     settings = json.loads((tmp_path / "settings.json").read_text())
-    assert settings["method"] == {
-        "name": "FedAvg",
-        "aggregation": "whole",
-        "weighting": "samples",
-        "batchnorm": "average",
-        "fine_tune": 0,
-    }
+    assert settings["method"] == {"name": "FedAvg", **FedAvg().model_dump(mode="json")}
     assert settings["seed"] == 5
     assert settings["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert [p["name"] for p in settings["participants"]] == ["p0", "p1", "p2"]

@@ -96,6 +96,14 @@ def test_a_round_in_which_nothing_changed_says_nothing():
     assert merged(FedAvg(), server, {"a": [part(50, 50)]}).senders == ["a"]
 
 
+def test_what_starts_from_nothing_may_be_small_at_first():
+    """As scores of networks that are hardly trained: those of a tree, hundreds of times as large, are in."""
+    nothing, server = {"w": torch.zeros(2)}, Server(0, {})
+    merged(FedAvg(), server, {name: [part(0.1, 0.1)] for name in "abc"}, nothing).results()
+    assert merged(FedAvg(), server, {"tree": [part(99, 99)]}, nothing).senders == ["tree"]
+    assert merged(FedAvg(), server, {"liar": [part(101, 101)]}, nothing).senders == []
+
+
 def test_without_a_limit_nobody_is_refused():
     server = Server(0, {})
     assert merged(FedAvg(norm_limit=None), server, {"a": [part(1e17, 0)]}).senders == ["a"]

@@ -21,7 +21,7 @@ def test_the_last_layers_neither_travel_nor_change_hands():
 def test_more_layers_may_be_personal():
     federation, _ = begun(BodySharing(personal_layers=2), [mlp(0), mlp(1)])
     assert federation.server.state["layouts"]["p0"] == {}
-    with pytest.raises(potluck.RequirementsError, match="- p0: Sequential has 2 layers; asked for 3"):
+    with pytest.raises(potluck.RequirementsError, match="- p0, p1: Sequential has 2 layers; asked for 3"):
         begun(BodySharing(personal_layers=3), [mlp(0), mlp(1)])
 
 
@@ -40,7 +40,7 @@ def test_label_spaces_and_heads_may_differ_where_heads_are_personal():
 
 def test_an_owner_may_name_the_head():
     people = participants([mlp(0), mlp(1)], plan=PLAN, head=("1", "3"))
-    with pytest.raises(potluck.RequirementsError, match="- p0: Sequential has no parameters beside its head, 1, 3"):
+    with pytest.raises(potluck.RequirementsError, match="- p0, p1: Sequential has no parameters beside its head, 1, 3"):
         potluck.Federation(people, FedPer())
 
 

@@ -12,6 +12,7 @@ import potluck
 from potluck.core.errors import SettingsError
 from potluck.methods import METHODS
 from potluck.methods.averaging import Merging
+from potluck.methods.weight_sharing import WeightSharing
 from tests.tables import deep_cnn, made_data, participants
 
 FEDAVG = {"aggregation": "whole", "weighting": "samples", "batchnorm": "average", "fine_tune": 0}
@@ -314,6 +315,8 @@ MERGING = {"robust": None, "norm_limit": 100.0}
 NO_MEAN = {"DENSE", "FedDistill", "FedGH", "FedTGP", "MHAT"}
 ONLY_HEADS = {"FLoRA", "FlexLoRA", "HetLoRA"}
 NOTHING_SENT = {"Describe", "Local"}
+WEIGHING = {"max_samples": None}
+"""What all have that can weigh participants by their samples."""
 
 
 def test_every_method_is_here():
@@ -323,7 +326,8 @@ def test_every_method_is_here():
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_the_defaults(name):
     more = {} if name in NOTHING_SENT else {**MERGING, "norm_limit": None} if name in NO_MEAN else MERGING
-    assert METHODS[name]().model_dump(mode="json") == {**DEFAULTS[name], **more}
+    weighing = WEIGHING if issubclass(METHODS[name], WeightSharing) else {}
+    assert METHODS[name]().model_dump(mode="json") == {**DEFAULTS[name], **more, **weighing}
 
 
 @pytest.mark.parametrize("name", sorted(set(DEFAULTS) - NOTHING_SENT))
@@ -344,11 +348,12 @@ def listed(kind):
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_settings_are_listed_one_by_one(name):
-    """In the method's own docstring what can be chosen; the merging rule, which all have in common, where it is."""
+    """In the method's own docstring what can be chosen; what many have in common, where it is."""
     method, settings = METHODS[name], METHODS[name].model_fields
     fixed = {one for one, field in settings.items() if len(get_args(field.annotation)) == 1}
     unset = {one for one, field in settings.items() if field.annotation is type(None)}
-    assert set(settings) - fixed - unset - listed(Merging) <= listed(method)
+    assert set(WEIGHING) <= listed(WeightSharing)
+    assert set(settings) - fixed - unset - listed(Merging) - set(WEIGHING) <= listed(method)
     assert listed(method) <= set(settings)
 
 
