@@ -33,7 +33,7 @@ def test_cofed_with_different_kinds_of_models_is_the_serial_engines(tmp_path):
     site = Site(tmp_path, '{ name = "CoFED", update_batch_size = 16 }', models, rounds=1, public=PUBLIC)
     plays(site)
     said = site.said("p2")
-    assert "for each public sample the label that its model gives it, or none (votes)" in said
+    assert "for each public sample the label that its model gives it, or none; or the value (votes)" in said
     assert "Your data, your model's code and your plan stay here, and so do its weights." in said
     assert said.index("Your machine will send") < said.index("sent ")
 
