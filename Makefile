@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 FOLDER ?= potluck/core
 COUNT ?= 200
 
-.PHONY: demo federation test test-all mutants fuzz lint types format clean
+.PHONY: demo federation docs test test-all mutants fuzz lint types format clean
 
 # torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
@@ -24,6 +24,11 @@ demo: $(READY)
 
 federation: $(READY)
 	$(BIN)/python examples/three_organisations/run.py
+
+# The documentation as a site, in build/site; a warning is an error.
+docs: $(READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --builder html . build/site
+	@echo "file://$(CURDIR)/build/site/index.html"
 
 # A process for each core, with one thread: more would get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --durations=10 --cov --cov-report=term

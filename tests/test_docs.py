@@ -44,6 +44,11 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     return found
 
 
+GUIDE = ROOT / "docs" / "adding-a-method.md"
+RUNNABLE = [page for page in [*PAGES, ROOT / "README.md"] if page != GUIDE and blocks(page)]
+"""The pages with Python in them, but for the guide, which is run for all of its tests at once."""
+
+
 def prose(page: Path) -> str:
     """The page without code."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S))
@@ -68,12 +73,12 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def guide() -> dict[str, Any]:
-    return run_page(ROOT / "docs" / "adding-a-method.md")
+    return run_page(GUIDE)
 
 
 def in_guide(kind: str) -> list[str]:
     """The names of the page's methods, or tests: read from its text, so that pytest can list them."""
-    text = (ROOT / "docs" / "adding-a-method.md").read_text()
+    text = GUIDE.read_text()
     if kind == "tests":
         return re.findall(r"^def (test_\w+)", text, re.M)
     bases = ["Method", "FedAvg"]
@@ -85,25 +90,10 @@ def in_guide(kind: str) -> list[str]:
 # Pages
 
 
-def test_concepts_runs():
-    run_page(ROOT / "docs" / "concepts.md")
-
-
-def test_several_models_runs():
-    run_page(ROOT / "docs" / "several-models.md")
-
-
-def test_tasks_runs():
-    run_page(ROOT / "docs" / "tasks.md")
-
-
-def test_channel_runs():
-    run_page(ROOT / "docs" / "channel.md")
-
-
-def test_comparing_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_page(ROOT / "docs" / "comparing.md")
+    run_page(page)
 
 
 def test_concepts_lists_every_method():
@@ -126,7 +116,7 @@ def test_each_test_that_holds_a_promise_is_there():
     assert all(row.count("|") == 3 and "`" in row for row in table.splitlines()[4:] if row.startswith("|"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", prose(page)):
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,45 @@
+"""How Sphinx builds the site: `make docs`. The pages are the Markdown files here and beside this folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent / "_ext")]
+
+from potluck import __version__  # noqa: E402
+
+project = "Potluck"
+author = "The Potluck authors"
+copyright = "The Potluck authors"
+version = release = __version__
+
+# The source folder is the project's, so that pages and what stands beside them link to each other as they do elsewhere.
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+]
+exclude_patterns = ["**/.*", "build", "dist", "runs", "potluck", "tests", "evidence", "examples", "tools", "deploy"]
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "pages",
+    "sequence_diagrams",
+]
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+myst_fence_as_directive = {"mermaid"}
+
+html_theme = "furo"
+html_title = "Potluck"
+html_static_path = ["_static"]
+html_css_files = ["potluck.css"]
+html_copy_source = False
+html_show_sphinx = False

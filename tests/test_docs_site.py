@@ -1,0 +1,86 @@
+"""The site of the documentation: every page is in its contents, and it is built whole, offline, without a warning."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def extension(monkeypatch):
+    """Imports one of the site's own extensions by its name."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+
+    def load(name: str) -> Any:
+        return importlib.import_module(name)
+
+    return load
+
+
+def test_every_page_is_in_the_contents_once(extension):
+    listed = extension("pages").contents((DOCS / "index.md").read_text())
+    pages = [(DOCS / f"{page}.md").resolve() for section in listed.values() for page in section]
+    assert all(section for section in listed), "a page is linked before the first section"
+    assert len(pages) == len(set(pages))
+    there = {page.resolve() for page in DOCS.glob("*.md")} - {DOCS / "index.md"}
+    missing = sorted(page.name for page in there - set(pages))
+    assert not missing, f"list these pages in docs/index.md, in the section where a reader would look: {missing}"
+
+
+def test_a_page_in_a_folder_belongs_to_the_page_of_that_name():
+    for folder in (path for path in DOCS.iterdir() if path.is_dir() and list(path.glob("*.md"))):
+        assert (DOCS / f"{folder.name}.md").exists(), folder
+
+
+def test_contents_are_read_from_lists(extension):
+    text = "# T\n\n## One\n\n- [A](a.md): x [again](a.md#b).\n- [B](../b.md)\n\n## Two\n\n- [A](a.md), [C](c.ipynb)\n"
+    assert extension("pages").contents(text) == {"One": ["a", "../b"], "Two": ["c"]}
+
+
+def test_diagrams_are_drawn_with_all_they_say(extension):
+    diagrams = extension("sequence_diagrams")
+    (one, other) = re.findall(r"^```mermaid\n(.*?)^```$", (DOCS / "architecture.md").read_text(), re.M | re.S)
+    for text in (one, other):
+        people, messages = diagrams.read(text)
+        drawn = diagrams.draw(text)
+        assert len(people) + len(messages) == len(text.strip().splitlines()) - 1
+        assert drawn.count("<text") == len(people) + len(messages)
+        assert drawn.count("stroke-dasharray") == sum(answer for *_, answer, _ in messages)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("flowchart LR\n  a --> b", "expected a sequenceDiagram"),
+        ("sequenceDiagram\n  participant A as a\n  Note over A: x", "'Note over A: x': expected a participant"),
+        ("sequenceDiagram\n  participant A as a\n  A->>B: x", "no participant is B"),
+    ],
+)
+def test_diagrams_of_another_kind_are_refused(extension, text, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        extension("sequence_diagrams").draw(text)
+
+
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", f"{tmp_path}/trees"]
+    done = subprocess.run([*command, ".", f"{tmp_path}/site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path.relative_to(tmp_path / "site").as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    assert "docs/index.html" in pages["index.html"]
+    assert {f"docs/{page.stem}.html" for page in DOCS.glob("*.md")} <= set(pages)
+    assert "<svg" in pages["docs/architecture.html"]
+    for name, page in pages.items():
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]*\bsrc=\"(https?:[^\"]*)", page)
+        loaded += re.findall(r"<link[^>]*rel=\"(?:stylesheet|preload|icon)\"[^>]*href=\"(https?:[^\"]*)", page)
+        assert loaded == [], name
+    for style in tmp_path.rglob("*.css"):
+        assert not re.search(r"url\([\"']?https?:|@import [\"']https?:", style.read_text()), style
