@@ -66,12 +66,13 @@ def run(
             _check_folder(folder, resume, console)
             with waiting("dividing the data, building the models", console):
                 federation = _built(recipe, file)
+            federation.made_from["command"] = _command(file, None, options, changes)
             profiler = federation.profile() if profile else None
             before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
         played = federation.history.rounds if federation else 0
-        again = _again(file, out, options, changes) + (" --profile" if profile else "")
+        again = _command(file, out, options, changes) + " --resume" + (" --profile" if profile else "")
         console.print(f"Stopped after round {played}. Go on with:\n{again}")
         raise typer.Exit(130) from None
     typer.echo(federation.history.table())
@@ -143,9 +144,9 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
     return history.rounds - now
 
 
-def _again(file: Path, out: Path | None, options: Mapping[str, Any], changes: Sequence[str]) -> str:
-    """The command that goes on with this run."""
+def _command(file: Path, out: Path | None, options: Mapping[str, Any], changes: Sequence[str]) -> str:
+    """The command that plays this run."""
     given = {**({"out": out} if out else {}), **options}
     pairs = [part for name, value in given.items() for part in (f"--{name}", str(value))]
     sets = [part for change in changes for part in ("--set", change)]
-    return shlex.join(["potluck", "run", str(file), *pairs, *sets, "--resume"])
+    return shlex.join(["potluck", "run", str(file), *pairs, *sets])

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shlex
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +24,7 @@ from potluck.report.significance import Significance
 from potluck.report.standings import Standings
 from potluck.report.summary_table import summary_text
 from potluck.runs.folder import replace_file
+from potluck.runs.provenance import commit
 
 Watcher = Callable[[int, int, str], None]
 """Is told how many rounds of all cells have been played, how many there are, and of which cell the newest one is."""
@@ -169,20 +169,6 @@ def versions() -> dict[str, str]:
     """What it was made with."""
     packages = ("potluck-fl", "torch", "numpy", "scipy", "scikit-learn")
     return {"python": platform.python_version(), **{package: version(package) for package in packages}}
-
-
-def commit() -> str | None:
-    """The commit of Potluck's source, with a + where it was changed since; None where it is installed without git."""
-
-    def git(*words: str) -> str:
-        folder = str(Path(__file__).parent)
-        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no", "--", ".."))
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def command(

@@ -108,7 +108,7 @@ class Federation:
         self.channel = channel or Channel()
         self.history = History()
         self.made_from: dict[str, Any] = {}
-        """The recipe it was made from, if any; stored with the settings of a run."""
+        """The recipe it was made from, and the command, if any; stored with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
         self._stored: StoredRun | None = None
         self._answering, self._server_answering = method.answering(), method.server_answering()

@@ -22,6 +22,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.participation import Participation
 from potluck.learners.network import Network
 from potluck.runs.checkpoint import CheckpointError, Fingerprint
+from potluck.runs.provenance import commit
 
 if TYPE_CHECKING:
     from potluck.federation.federation import Federation
@@ -46,6 +47,7 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
         "participants": [_participant(p) for p in federation.participants.values()],
         "recipe": federation.made_from,
         "versions": {name: _version(name) for name in LIBRARIES},
+        "commit": commit(),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
     }

@@ -69,6 +69,7 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
         measured.get("cross", {}),
         settings,
         summary.get("exchanges", {}),
+        {name: models.get("own", {}) for name, models in summary.get("unseen", {}).items()},
     )
 
 

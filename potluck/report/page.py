@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from potluck.report import html
+from potluck.report.charts import FEW
 from potluck.report.figure_set import figures_of
 from potluck.report.rendering import NO_CHARTS, ReportFigure, can_draw, need_charts
 from potluck.report.significance import Significance
@@ -84,11 +86,22 @@ def _blocks(standings: Standings, significance: Significance, drawn: list[Report
         yield html.table(tried, "All settings on validation and test data")
     yield html.section("How it was made")
     yield html.table(_made(standings), "Seeds, versions, commit")
-    if command := standings.about.get("command"):
+    if commands := _commands(standings):
         yield html.paragraph("The command that repeats it:")
-        yield html.code(command)
+        yield html.code("\n".join(commands))
     if text := standings.about.get("text"):
         yield html.details(f"The run file, {standings.about.get('file', '')}", html.code(text))
+    for entry in standings.shown:
+        settings = dict(next(iter(standings.of(entry).values())).about)
+        if len(settings.get("participants", ())) > FEW:
+            del settings["participants"]  # mostly alike, and more than anybody reads
+        yield html.details(f"The settings of {entry.label}, as run", html.code(json.dumps(settings, indent=1)))
+
+
+def _commands(standings: Standings) -> list[str]:
+    """What plays everything again: a comparison, or each of the runs."""
+    told = [standings.about] if standings.about else [trial.about.get("recipe") or {} for trial in standings.trials]
+    return [about["command"] for about in told if about.get("command")]
 
 
 def _made(standings: Standings) -> Table:

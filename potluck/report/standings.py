@@ -55,6 +55,7 @@ class EntrySummary:
             virtual clock, where there was one; None where it was not reached.
         seconds: what all have worked.
         validated: the mean over participants on their validation data; empty where there are none.
+        newcomers: the mean over those who took no part, at the end; empty where there are none.
     """
 
     entry: Entry
@@ -70,6 +71,7 @@ class EntrySummary:
     to_target: tuple[Reached | None, ...]
     seconds: tuple[float, ...]
     validated: tuple[float, ...]
+    newcomers: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +205,7 @@ class Standings:
             tuple(self._to_target(trial) for trial in trials.values()) if self.target is not None else (),
             tuple(trial.history.seconds for trial in trials.values()),
             self.validated(entry),
+            tuple(value for trial in trials.values() if (value := trial.newcomers(name)) is not None),
         )
 
     def validated(self, entry: Entry) -> tuple[float, ...]:

@@ -17,18 +17,20 @@ from potluck.report.tables import Table
 def summary_table(standings: Standings) -> Table:
     """What each entry reached and what it cost, the best one first, the ceiling last."""
     metric = standings.metric
+    ordered = [*standings.ranked, *(entry for entry in standings.shown if entry not in standings.ranked)]
+    summaries = [standings.summary(entry) for entry in ordered]
+    unseen = any(row.newcomers for row in summaries)
     headings = ["method", metric.heading, f"gain over {FLOOR}", f"worse than {FLOOR}", "worst tenth"]
-    headings += ["sent each round", "received", "in all"]
+    headings += ["newcomers"] * unseen + ["sent each round", "received", "in all"]
     if standings.target is not None:
         goal = metric.text(standings.target) + metric.unit
         headings += [f"rounds to {goal}", f"bytes to {goal}"]
         headings += [f"simulated seconds to {goal}"] if standings.clocked else []
     headings += ["seconds"]
-    ordered = [*standings.ranked, *(entry for entry in standings.shown if entry not in standings.ranked)]
-    return Table(headings, [_row(standings, standings.summary(entry)) for entry in ordered], strong=1)
+    return Table(headings, [_row(standings, row, unseen) for row in summaries], strong=1)
 
 
-def _row(standings: Standings, row: EntrySummary) -> list[str]:
+def _row(standings: Standings, row: EntrySummary, unseen: bool) -> list[str]:
     metric = standings.metric
     name = row.entry.label + (" (ceiling)" if row.entry.method == CEILING else "")
     cells = [
@@ -37,6 +39,7 @@ def _row(standings: Standings, row: EntrySummary) -> list[str]:
         metric.spread(row.gains, "+"),
         f"{number(row.lost)} of {row.participants}" if row.lost else "–",
         metric.spread(row.worst),
+        *([metric.spread(row.newcomers)] * unseen),
         *(readable_bytes(round(fmean(side))) for side in (row.up, row.down, row.total)),
     ]
     if standings.target is not None:

@@ -82,6 +82,7 @@ class Trial:
         cross: model's owner → data's owner → metrics; by default none.
         about: settings and versions, as a run folder keeps them; by default none.
         exchanges: what travelled at each exchange: answers, bytes_up, replies, bytes_down; by default unknown.
+        unseen: the metrics of each who took no part, as a newcomer at the end; by default there was none.
     """
 
     entry: Entry
@@ -92,6 +93,7 @@ class Trial:
     cross: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    unseen: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict, init=False, repr=False)
 
     def course(self, metric: str) -> Course:
@@ -107,8 +109,17 @@ class Trial:
 
     def validated(self, metric: str) -> float | None:
         """The mean over participants on their validation data."""
-        found = [value for metrics in self.validation.values() if (value := metrics.get(metric)) is not None]
-        return fmean(found) if found else None
+        return _mean(self.validation, metric)
+
+    def newcomers(self, metric: str) -> float | None:
+        """The mean over those who took no part."""
+        return _mean(self.unseen, metric)
+
+
+def _mean(measured: Mapping[str, Mapping[str, float | None]], metric: str) -> float | None:
+    """The mean over those who have a value."""
+    found = [value for metrics in measured.values() if (value := metrics.get(metric)) is not None]
+    return fmean(found) if found else None
 
 
 def course(history: History, metric: str) -> Course:

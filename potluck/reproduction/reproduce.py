@@ -9,7 +9,7 @@ from pathlib import Path
 
 from potluck.comparison.cell_queue import play_all
 from potluck.comparison.cells import Cell
-from potluck.comparison.compare import Locked, commit, versions
+from potluck.comparison.compare import Locked, versions
 from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError, nearest
 from potluck.recipes.paper_item import PaperItem, PaperScale, ReproductionScale
@@ -18,6 +18,7 @@ from potluck.report.trials import Entry
 from potluck.reproduction.items import find_item
 from potluck.reproduction.outcome import Reproduction
 from potluck.runs.folder import replace_file
+from potluck.runs.provenance import commit
 
 RESULT = "reproduction.json"
 

@@ -42,6 +42,9 @@ def test_options_stand_above_the_file(here):
     assert (settings["engine"], settings["device"], settings["seed"]) == ("serial", "cpu", 5)
     assert settings["method"]["alpha"] == 0.9
     assert {row["round"] for row in rows(here / "kept")} == {1}
+    command = shlex.split(settings["recipe"]["command"])
+    again = ["--engine", "serial", "--device", "cpu", "--seed", "5", "--rounds", "1", "--set", "method.alpha=0.9"]
+    assert command == ["potluck", "run", str(here / "small.toml"), *again]
 
 
 def test_where_the_time_went(here):

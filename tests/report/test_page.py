@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 
 import pytest
 
-from potluck.report import page, rendering
+from potluck.report import charts, page, rendering
 from potluck.report.page import write_report
 from potluck.report.summary_table import answer, summary_table
 from tests.browser import check_in_browser, needs_browser
@@ -40,6 +41,17 @@ def test_what_failed_what_was_tried_and_how_it_was_made_is_told(tmp_path):
     text = text_of(path)
     told = ("MHAT, seed 0: it broke", "What was tried", "chosen", "potluck compare X", "abc+", "torch", "rounds = 1")
     assert [words for words in told if words not in text] == []
+
+
+def test_runs_without_a_comparison_say_what_plays_each_of_them_again_and_all_settings(tmp_path):
+    about = {"engine": "serial", "method": {"name": "FD", "alpha": 0.25}, "recipe": {"command": "potluck run a.toml"}}
+    runs = [dataclasses.replace(trial("FD", seed, {"a": 0.5}), about=about) for seed in range(2)]
+    crowd = {**about, "participants": [{"name": f"nobody{number}"} for number in range(charts.FEW + 1)]}
+    local = dataclasses.replace(trial("Local", 0, {"a": 0.5}), about=crowd)
+    text = text_of(write_report(standings(*runs, local), tmp_path / "report.html")[0])
+    assert "potluck run a.toml\npotluck run a.toml\npotluck run a.toml" in text
+    assert '"alpha": 0.25' in text
+    assert "nobody" not in text
 
 
 def test_figures_and_tables_are_files_too(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from potluck.report.summary_table import (
     answer,
     failures,
@@ -33,6 +35,15 @@ def test_the_row_of_a_method():
     assert table.rows[1][2:4] == ["–", "–"]
     assert table.rows[1][8:10] == ["–", "–"]
     assert len(summary_table(two()).headings) == 9
+
+
+def test_those_who_took_no_part_have_a_column_where_there_are_any():
+    runs = two().trials
+    seen = [dataclasses.replace(run, unseen={"new": {"accuracy": 0.1 * n}, "odd": {}}) for n, run in enumerate(runs)]
+    table = summary_table(standings(*seen[:3], runs[3]))
+    place = table.headings.index("newcomers")
+    assert table.headings[place - 1] == "worst tenth"
+    assert [row[place] for row in table.rows] == ["10.0 ± 14.1", "10.0"]
 
 
 def test_the_answer_is_a_sentence():
