@@ -103,6 +103,17 @@ def test_concepts_lists_every_method():
     assert names <= {name.replace("-", "").lower() for row in rows for name in re.findall(r"`([\w-]+)`", row)}
 
 
+def test_every_page_is_listed_in_the_index():
+    """The site takes its contents from there."""
+    index = ROOT / "docs" / "index.md"
+    _, *sections = re.split(r"^## ", index.read_text(), flags=re.M)
+    listed = {target for section in sections for target in re.findall(r"^- \[[^]]*\]\(([^)]*\.md)\)", section, re.M)}
+    missing = {page.name for page in index.parent.glob("*.md")} - listed - {index.name}
+    assert not missing, (
+        "list it in docs/index.md, under the heading where a reader would look: - [Title](page.md): what"
+    )
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=str)
 def test_no_page_is_left_half_merged(page):
     assert not re.findall(r"^(?:<{7} .*|={7}|>{7} .*)$", page.read_text(), re.M)

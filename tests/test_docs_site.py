@@ -26,16 +26,6 @@ def extension(monkeypatch):
     return load
 
 
-def test_every_page_is_in_the_contents_once(extension):
-    listed = extension("pages").contents((DOCS / "index.md").read_text())
-    pages = [(DOCS / f"{page}.md").resolve() for section in listed.values() for page in section]
-    assert all(section for section in listed), "a page is linked before the first section"
-    assert len(pages) == len(set(pages))
-    there = {page.resolve() for page in DOCS.glob("*.md")} - {DOCS / "index.md"}
-    missing = sorted(page.name for page in there - set(pages))
-    assert not missing, f"list these pages in docs/index.md, in the section where a reader would look: {missing}"
-
-
 def test_a_page_in_a_folder_belongs_to_the_page_of_that_name():
     for folder in (path for path in DOCS.iterdir() if path.is_dir() and list(path.glob("*.md"))):
         assert (DOCS / f"{folder.name}.md").exists(), folder

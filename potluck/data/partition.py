@@ -19,7 +19,7 @@ class Partition:
 
     Args:
         indices: for each participant the numbers of its rows, sorted; no row belongs to two participants.
-        labels: for each participant its label space.
+        labels: for each participant its label space; empty where the targets are values.
     """
 
     indices: list[NDArray[Any]]
@@ -38,8 +38,11 @@ class Partition:
 
 
 def with_all_labels(shares: Sequence[NDArray[Any]], y: NDArray[Any]) -> Partition:
-    """A partition where every label space has all classes, whether or not the participant has rows of each."""
-    everything = label_space(np.unique(y), "y")
+    """A partition where every label space has all classes, whether or not the participant has rows of each.
+
+    Where the targets are values there are no labels.
+    """
+    everything = () if y.dtype.kind == "f" else label_space(np.unique(y), "y")
     return Partition([np.sort(share) for share in shares], [everything] * len(shares))
 
 

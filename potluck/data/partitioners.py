@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.errors import DataError, SettingsError
+from potluck.core.errors import DataError, SettingsError, nearest
+from potluck.core.labels import Label
 from potluck.core.registry import Registry, call
 from potluck.data.allocation import deal, evenly
 from potluck.data.partition import Partition, with_all_labels, with_own_labels
-from potluck.data.sampling import as_labels, at_least, draws, rows_of, same_length
+from potluck.data.sampling import as_labels, as_targets, at_least, draws, rows_of, same_length
 from potluck.data.source import Source
 from potluck.data.superclass import superclasses
 
@@ -24,7 +26,7 @@ _REDRAWS = 20
 
 def iid(y: Any, participants: int, seed: int = 0) -> Partition:
     """Every participant gets an equal part of the shuffled rows."""
-    y = as_labels(y, "y")
+    y = as_targets(y, "y")
     _enough(len(y), participants, minimum=1)
     return with_all_labels(np.array_split(draws(seed, "iid").permutation(len(y)), participants), y)
 
@@ -50,7 +52,7 @@ def quantity(y: Any, participants: int, alpha: float, seed: int = 0, minimum: in
 
     Everybody has ``minimum`` rows beforehand; the rest is divided by what is drawn.
     """
-    y = as_labels(y, "y")
+    y = as_targets(y, "y")
     _enough(len(y), participants, minimum)
     _positive(alpha)
     rng = draws(seed, "quantity")
@@ -91,10 +93,23 @@ def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: 
     return with_own_labels(shares, [np.unique(y)[hand] for hand in hands])
 
 
-def by_group(groups: Any, y: Any, participants: int | None = None, seed: int = 0) -> Partition:
-    """Groups (writers, patients, sites) stay whole: one for each participant, or several drawn at random."""
-    groups, y = as_labels(groups, "groups"), as_labels(y, "y")
+def by_group(
+    groups: Any, y: Any, participants: int | None = None, seed: int = 0, names: Sequence[Label] | None = None
+) -> Partition:
+    """Groups (writers, patients, sites) stay whole: one for each participant, or several drawn at random.
+
+    Args:
+        groups: whose each row is.
+        y: the target of each row.
+        participants: how many; by default as many as there are groups.
+        seed: what the draws derive from; by default 0.
+        names: the participants' groups, in their order; rows of other groups are nobody's. By default all groups are
+            dealt out at random.
+    """
+    groups, y = as_labels(groups, "groups"), as_targets(y, "y")
     same_length(groups=groups, y=y)
+    if names is not None:
+        return with_all_labels(_named_groups(groups, names, participants), y)
     rng = draws(seed, "by group")
     held = rows_of(groups, rng)
     if participants is None:
@@ -107,6 +122,18 @@ def by_group(groups: Any, y: Any, participants: int | None = None, seed: int = 0
         )
     parts = np.array_split(rng.permutation(len(held)), participants)
     return with_all_labels([np.concatenate([held[group] for group in part]) for part in parts], y)
+
+
+def _named_groups(groups: NDArray[Any], names: Sequence[Label], participants: int | None) -> list[NDArray[Any]]:
+    """The rows of each of these groups."""
+    known = np.unique(groups).tolist()
+    if unknown := [name for name in names if name not in known]:
+        raise DataError(f"There is no group {unknown[0]!r}.{nearest(str(unknown[0]), map(str, known))}")
+    if participants not in (None, len(names)) or len(set(names)) < len(names):
+        raise DataError(
+            f"{participants} participants and the groups {list(names)}; expected one group for each, and none twice."
+        )
+    return [np.flatnonzero(groups == name) for name in names]
 
 
 PARTITIONS = Registry(
@@ -131,6 +158,11 @@ def split(kind: str, source: Source, participants: int, seed: int = 0, **setting
     for name, column in columns.items():
         if column is None:
             raise DataError(f"The partition {kind!r} needs {name}, and the source {source.name!r} has none.")
+    if source.values and function in (dirichlet, by_classes, superclasses):
+        raise DataError(
+            f"The partition {kind!r} deals out classes, and the targets of {source.name!r} are values; expected one "
+            f"such as 'iid', 'quantity' or 'by-group'."
+        )
     partition = call(kind, function, settings, **columns, participants=participants, seed=seed)
     if not isinstance(partition, Partition):
         raise SettingsError(f"{kind!r} gave a {type(partition).__name__}; expected a potluck.data.Partition.")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from potluck.core.errors import DataError
-from potluck.data.sampling import as_labels, at_least, draws, same_length, set_aside
+from potluck.data.sampling import as_labels, as_values, at_least, draws, same_length, set_aside
 from potluck.data.source import Source
 from potluck.ingestion.tables import is_frame, rows_of
 
@@ -33,14 +33,23 @@ class Aside:
     kept: NDArray[Any]
 
 
-def split_public(x: Any, y: Any, amount: int | float, seed: int = 0) -> Aside:
-    """Splits public rows off, every class in proportion: a share of them, such as 0.1, or a number, such as 500."""
-    x, y = x if is_frame(x) else np.asarray(x), as_labels(y, "y")
+def split_public(x: Any, y: Any, amount: int | float, seed: int = 0, values: bool = False) -> Aside:
+    """Splits public rows off, every class in proportion.
+
+    Args:
+        x: the inputs.
+        y: their targets.
+        amount: a share of them, such as 0.1, or a number, such as 500.
+        seed: what the draws derive from; by default 0.
+        values: whether the targets are values, so that rows are drawn whatever theirs are; by default False.
+    """
+    x, y = x if is_frame(x) else np.asarray(x), as_values(y, "y") if values else as_labels(y, "y")
     same_length(x=x, y=y)
     if isinstance(amount, float) and not 0 < amount < 1:
         raise DataError(f"amount={amount!r}; expected a share between 0 and 1, or a whole number of rows.")
     amount = round(amount * len(y)) if isinstance(amount, float) else amount
-    public, kept = set_aside(y, amount, draws(seed, "public rows"), "The public set")
+    classes = np.zeros(len(y), dtype=np.int64) if values else y
+    public, kept = set_aside(classes, amount, draws(seed, "public rows"), "The public set")
     return Aside(rows_of(x, public), y[public], kept)
 
 

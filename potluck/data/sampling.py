@@ -38,6 +38,23 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
     return labels.astype(np.int64)
 
 
+def as_values(values: Any, what: str) -> NDArray[Any]:
+    """One finite number for each row, as float64."""
+    found = np.asarray(values)
+    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iubf" or not np.isfinite(found).all():
+        raise DataError(
+            f"{what} holds {found.dtype} of shape {found.shape}; expected a finite number for each of at least one row."
+        )
+    return found.astype(np.float64)
+
+
+def as_targets(targets: Any, what: str) -> NDArray[Any]:
+    """Labels; or, where some are no whole numbers, values."""
+    found = np.asarray(targets)
+    fractions = found.dtype.kind == "f" and found.ndim == 1 and bool((found % 1 != 0).any())
+    return as_values(found, what) if fractions else as_labels(targets, what)
+
+
 def same_length(**columns: NDArray[Any]) -> None:
     """Checks that all columns have the same number of rows."""
     lengths = {name: len(column) for name, column in columns.items()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from potluck import models
 from potluck.channel.channel import Audit
+from potluck.core.errors import SettingsError
 from potluck.core.labels import LabelSpace
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive
@@ -30,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Share(NamedTuple):
-    """What a participant gets of the source's data; test data only where it sees its inputs in a way of its own.
+    """What a participant gets of the source's data; test data only where they are not everybody's.
 
     Args:
         data: its training data.
@@ -54,6 +55,7 @@ class FederationBuilder:
         self.recipe = recipe
         with recipe.at("data", "source"):
             self.source = _loaded(recipe.source)
+            self._check_targets()
         with recipe.at("data", "public"):
             self.public, rows = self._public()
         with recipe.at("data", "partition"):
@@ -133,6 +135,13 @@ class FederationBuilder:
                     participant.plan = self._chosen(position, participant, engine)
                 yield participant
 
+    def _check_targets(self) -> None:
+        """Classification needs labels."""
+        shared = [party for party in self.recipe.participants if party.data is None]
+        classify = any(self.recipe.task_of(party) is None for party in shared)
+        if self.source is not None and self.source.values and classify:
+            raise SettingsError(f'The targets of {self.source.name!r} are values; expected task = "regression".')
+
     def _chosen(self, position: int, participant: Participant, engine: str) -> Plan:
         """The plan that a participant chooses by validation: once, however many federations it is in."""
         recipe, key = self.recipe, (participant.name, engine)
@@ -160,7 +169,7 @@ class FederationBuilder:
             return None, None
         other = _loaded(public.source)
         if other is not None and public.labelled:
-            some = other if public.count is None else split_public(other.x, other.y, public.count, seed)
+            some = other if public.count is None else split_public(other.x, other.y, public.count, seed, other.values)
             return (some.x, some.y), None
         if other is not None:
             return from_source(other, public.count, seed, like=source.shape if source else None), None
@@ -168,7 +177,7 @@ class FederationBuilder:
         if public.generate is not None:
             return valid_values(source.x, public.generate, seed), None
         assert public.take is not None
-        aside = split_public(source.x, source.y, public.take, seed)
+        aside = split_public(source.x, source.y, public.take, seed, source.values)
         return (aside.x, aside.y) if public.labelled else aside.x, aside.kept
 
     def _divided(self, rows: Array | None) -> list[Share]:
@@ -184,21 +193,38 @@ class FederationBuilder:
         ]
 
     def _share(self, source: Source, rows: Array, labels: LabelSpace, number: int, count: int) -> Share:
-        """These rows of a source, and under a feature shift the test data that the participant knows, as it sees them.
+        """These rows of a source; and test data, where the participant has others than everybody.
 
-        ``number`` is the participant's own among the ``count`` who share the source.
+        ``number`` is the participant's own among the ``count`` who share the source. Under a feature shift it sees the
+        test rows that it knows in its own way, too; with ``test = "own"`` they are those of the groups that it holds.
         """
-        x, y, kind = rows_of(source.x, rows), source.y[rows], self.recipe.data.shift
-        if kind is None:
+        data, kind = self.recipe.data, self.recipe.data.shift
+        x, y = rows_of(source.x, rows), source.y[rows]
+        if kind is None and data.test == "shared":
             return Share((x, y), labels)
-        known = np.isin(source.y_test, np.asarray(labels))
-        seed = derive(self.recipe.seed, "shift")
-        with self.recipe.at("data", "shift"):
-            seen, test = (
-                shift(kind.name, inputs, number, count, seed, **kind.settings)
-                for inputs in (x, rows_of(source.x_test, known))
-            )
-        return Share((seen, y), labels, (test, source.y_test[known]) if known.any() else None)
+        known = np.ones(len(source.y_test), bool) if source.values else np.isin(source.y_test, np.asarray(labels))
+        if data.test == "own":
+            known &= self._own_tests(source, rows)
+        test = rows_of(source.x_test, known)
+        if kind is not None:
+            seed = derive(self.recipe.seed, "shift")
+            with self.recipe.at("data", "shift"):
+                x, test = (shift(kind.name, seen, number, count, seed, **kind.settings) for seen in (x, test))
+        return Share((x, y), labels, (test, source.y_test[known]) if known.any() else None)
+
+    def _own_tests(self, source: Source, rows: Array) -> Array:
+        """Which test rows are of the groups that these training rows are of."""
+        with self.recipe.at("data", "test"):
+            if source.groups is None or source.groups_test is None:
+                raise SettingsError(
+                    f"{source.name!r} does not say whose a test row is; expected a source with groups, such as a table "
+                    f'with `group`, or test = "shared".'
+                )
+            held = np.unique(source.groups[rows])
+            own: Array = np.isin(source.groups_test, held)
+            if not own.any():
+                raise SettingsError(f"There are no test rows of {', '.join(map(str, held.tolist()[:5]))}.")
+            return own
 
 
 def _loaded(source: Named | None) -> Source | None:

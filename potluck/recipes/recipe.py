@@ -99,6 +99,7 @@ class DataSection(Section):
     model_config = ConfigDict(title="data")
 
     source: SourceNamed | None = None
+    test: Literal["shared", "own"] = "shared"
     partition: PartitionNamed = Named(name="iid")
     shift: ShiftNamed | None = None
     public: PublicSection | None = None

@@ -105,6 +105,20 @@ def test_coarse_labels_and_writers_are_found(tmp_path):
     assert found.fine.tolist() == fine.tolist()
     assert found.fine_test.tolist() == [0, 1, 2]
     assert found.groups.tolist() == [0, 1] * 6
+    assert found.groups_test is not None
+    assert found.groups_test.tolist() == [0, 1, 2]
+
+
+def test_targets_may_be_values(tmp_path):
+    ages = np.linspace(20, 80, 12)
+    assert npz(save(tmp_path, y_train=ages, y_test=ages[:3] + 1), values=True).labels == ()
+    assert arrays(IMAGES, ages, values=True).values
+    path = tmp_path / "people.csv"
+    pd.DataFrame({"height": np.arange(12), "age": ages}).to_csv(path, index=False)
+    found = load(str(path), target="age", values=True)
+    assert sorted([*found.y, *found.y_test]) == pytest.approx(ages.tolist())
+    with pytest.raises(DataError, match="expected whole numbers or text"):
+        load(str(path), target="age")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from potluck.core.errors import DataError, SettingsError
 from potluck.data import (
     PARTITIONS,
+    arrays,
     by_classes,
     by_group,
     digits,
@@ -189,6 +191,34 @@ def test_by_group_without_a_number_makes_every_group_a_participant():
     made = by_group(["b", "a", "b", "c"], [0, 1, 0, 0])
     assert [share.tolist() for share in made.indices] == [[1], [0, 2], [3]]
     assert made.labels == [(0, 1)] * 3
+
+
+def test_by_group_gives_each_the_group_that_is_named_and_others_to_nobody():
+    groups = ["b", "a", "b", "c"]
+    made = by_group(groups, [0, 1, 0, 0], 2, names=["c", "b"])
+    assert [rows.tolist() for rows in made.indices] == [[3], [0, 2]]
+    assert made.labels == [(0, 1)] * 2
+    with pytest.raises(DataError, match="There is no group 'd'"):
+        by_group(groups, [0, 1, 0, 0], names=["d"])
+    for people, names in ((3, ["a", "b"]), (2, ["a", "a"])):
+        with pytest.raises(DataError, match="expected one group for each, and none twice"):
+            by_group(groups, [0, 1, 0, 0], people, names=names)
+
+
+@pytest.mark.parametrize("kind", ["iid", "quantity", "by-group"])
+def test_values_are_shared_out_without_labels(kind):
+    source = arrays(np.arange(40.0)[:, None], np.arange(40) / 3, values=True)
+    source = replace(source, groups=np.arange(30) % 3)
+    own = {"alpha": 1.0} if kind == "quantity" else {}
+    made = split(kind, source, 3, **own)
+    assert made.labels == [()] * 3
+    assert sorted(np.concatenate(made.indices).tolist()) == list(range(30))
+
+
+@pytest.mark.parametrize(("kind", "own"), [("dirichlet", {"alpha": 1.0}), ("by-classes", {"classes": 2})])
+def test_values_have_no_classes_to_deal_out(kind, own):
+    with pytest.raises(DataError, match=f"'{kind}' deals out classes, and the targets of 'arrays' are values"):
+        split(kind, arrays(np.arange(40.0)[:, None], np.arange(40), values=True), 3, **own)
 
 
 def test_groups_speak_of_the_same_rows():

@@ -126,3 +126,12 @@ def test_rows_of_a_frame_stay_in_a_frame():
     made = valid_values(frame, 20)
     assert (list(made.columns), len(made)) == (["a", "b"], 20)
     assert set(made["b"]) == {0.0, 1.0}
+
+
+def test_rows_with_values_are_drawn_whatever_their_values():
+    """Each value occurs once: by class no row could be given away."""
+    made = split_public(np.arange(20)[:, None], np.arange(20), 8, values=True)
+    assert sorted([*made.x[:, 0].tolist(), *made.kept.tolist()]) == list(range(20))
+    assert made.y.dtype == np.float64
+    with pytest.raises(DataError):
+        split_public(np.arange(20)[:, None], np.arange(20), 8)

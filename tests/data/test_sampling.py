@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.core.errors import DataError
-from potluck.data.sampling import as_labels, at_least, draws, rows_of, same_length, set_aside
+from potluck.data.sampling import as_labels, as_targets, as_values, at_least, draws, rows_of, same_length, set_aside
 
 
 def test_draws_depend_on_seed_and_purpose_alone():
@@ -96,3 +96,17 @@ def test_rows_set_aside_are_exact_in_proportion_and_leave_every_class_a_row(labe
 def test_too_many_or_no_rows_cannot_be_set_aside(count):
     with pytest.raises(DataError, match=rf"The test set would be {count} of 5 rows; expected 1 to 3"):
         set_aside(np.array([0, 0, 0, 1, 1]), count, draws(0), "The test set")
+
+
+def test_targets_with_fractions_are_values_and_others_labels():
+    assert as_targets([0.0, 2.0], "y").dtype == np.int64
+    assert as_targets([0.5, 2.0], "y").tolist() == [0.5, 2.0]
+    assert as_targets(["a"], "y").tolist() == ["a"]
+    with pytest.raises(DataError, match=r"y holds float64 of shape \(2,\); expected a finite number for each"):
+        as_targets([0.5, np.nan], "y")
+
+
+@pytest.mark.parametrize("bad", [[], ["a"], [np.inf], [[1.0, 2.0]]])
+def test_values_are_finite_numbers_one_for_each_row(bad):
+    with pytest.raises(DataError, match="expected a finite number for each of at least one row"):
+        as_values(bad, "y")

@@ -88,3 +88,19 @@ def test_inputs_may_be_a_frame():
     assert sorted([*source.x["age"], *source.x_test["age"]]) == list(range(8))
     with pytest.raises(DataError, match="x and x_test have other columns"):
         Source("mine", frame, np.array([0, 1] * 4), frame.iloc[:2][["town", "age"]], np.array([0, 1]))
+
+
+def test_values_need_not_occur_twice_and_have_no_labels():
+    made = source(y=Y / 4, y_test=[7.5, 8, 9], values=True)
+    assert made.labels == ()
+    assert made.y_test.tolist() == [7.5, 8.0, 9.0]
+    split_off = held_out("mine", X, np.arange(6), 0.5, 0, values=True)
+    assert sorted([*split_off.y, *split_off.y_test]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_test_rows_have_groups_too():
+    made = held_out("mine", np.arange(8)[:, None], np.zeros(8, int), 0.25, 0, groups=np.arange(8) * 10)
+    assert made.groups_test is not None
+    assert made.groups_test.tolist() == (made.x_test[:, 0] * 10).tolist()
+    with pytest.raises(DataError, match="'groups_test': 1"):
+        source(groups_test=[1])

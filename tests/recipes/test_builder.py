@@ -220,3 +220,47 @@ def test_participants_lie_and_methods_merge_as_the_file_says(here):
 def test_an_attack_or_a_rule_that_there_is_not_is_told(here, change, says):
     with pytest.raises(SettingsError, match=says):
         read_text(here, SMALL, change)
+
+
+SITES = """
+rounds = 1
+method = "Local"
+[data]
+source = {{ name = "sites.csv", target = "ill", group = "town", test_share = 0.4{more} }}
+test = "own"
+partition = {{ name = "by-group", names = ["west", "east"] }}
+[[participants]]
+name = "site"
+model = "mlp"
+count = 2
+"""
+
+
+def write_sites(folder):
+    rows = "\n".join(f"{number},{number % 2},{['east', 'west'][number // 20]}" for number in range(40))
+    (folder / "sites.csv").write_text(f"age,ill,town\n{rows}\n")
+
+
+def test_everybody_is_tested_on_the_rows_of_its_own_groups(here):
+    write_sites(here)
+    people = read_text(here, SITES.format(more="")).federation().participants
+    assert people["site1"].data.x.min() >= 20
+    assert people["site1"].test.x.min() >= 20
+    assert people["site2"].test.x.max() < 20
+    assert len(people["site1"].test) + len(people["site2"].test) == 16
+
+
+def test_own_test_rows_need_groups(here):
+    text = SMALL.replace("[data]", '[data]\ntest = "own"')
+    wrong = r"data.test: 'generated' does not say whose a test row is|data.test: .*does not say whose a test row is"
+    with pytest.raises(SettingsError, match=wrong):
+        read_text(here, text, 'data.source="digits"', "data.public={take=40}").federation()
+
+
+def test_values_are_for_regression(here):
+    write_sites(here)
+    text = SITES.format(more=", values = true")
+    with pytest.raises(SettingsError, match=r'data.source: The targets of .* are values; expected task = "regression"'):
+        read_text(here, text).federation()
+    history = read_text(here, text, "task=regression").federation().run(1)
+    assert history.final.metric == "r2"
