@@ -27,7 +27,7 @@ from potluck.core.stable_names import stable_name
 from potluck.core.tasks import Task
 from potluck.learners.gradients import as_asked, noise_apart
 from potluck.learners.output_check import check_output
-from potluck.learners.schedule import batch_of, batch_schedule, epoch_means, rows_at_once
+from potluck.learners.schedule import batch_of, batch_schedule, epoch_means, rows_at_once, steps_in
 from potluck.learners.traits import Traits, probed
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class Network(Learner):
         optimizers = Optimizers(job, parameters, self.remembered(job))
         whole = not work.per_sample and job.plan.accumulate == 1
         gradients_of = _gradients if whole else as_asked(_gradients, module, work, job.plan)
-        losses: list[list[Tensor]] = []
+        # Held in one tensor: small ones of every step would lie between the batches that are freed, and memory grew.
+        losses: Tensor | None = None
         epochs: list[int] = []
         with seeded(derive(job.seed, "model")):
             for step in batch_schedule(len(job.samples), job.plan, job.seed, job.round, job.plans[1:]):
@@ -173,23 +174,25 @@ class Network(Learner):
                 if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
                 batch, told = noise_apart(batch, context) if work.gradient_noise else (batch, context)
-                losses.append([])
+                row: list[Tensor] = []
                 epochs.append(step.epoch)
                 for objectives, sought in updates:
                     gradients: list[Gradients] = []
                     for objective in objectives:
                         found, loss = gradients_of(objective, view, sought, batch, context)
                         gradients.append(found)
-                        losses[-1].append(loss)
+                        row.append(loss)
                     combine = work.combine_gradients
                     combined = combine(gradients, told) if combine else add_up(gradients)
                     optimizers.step(combined, mask, step.rates)
+                if losses is None:
+                    losses = row[0].new_empty(steps_in(len(job.samples), job.plan), len(row))
+                losses[step.number] = torch.stack(row)
         if job.keep_optimizer:
             self.remember(job, optimizers.memory())
-        if not losses:
+        if losses is None:
             return Fitted(steps=0)
-        table = torch.stack([torch.stack(row) for row in losses]).cpu()
-        return Fitted(len(losses), epoch_means(table, torch.tensor(epochs)))
+        return Fitted(len(losses), epoch_means(losses.cpu(), torch.tensor(epochs)))
 
     def read(self, job: Job, device: torch.device) -> Any:
         """What a reading computes of each batch, in evaluation mode, put together on the CPU."""

@@ -53,10 +53,15 @@ def cuts(samples: int, size: int) -> list[int]:
     return found[:-1] if found and samples - found[-1] == 1 else found
 
 
+def steps_in(samples: int, plan: Plan) -> int:
+    """How many steps a training takes."""
+    return plan.epochs * (len(cuts(samples, plan.batch_size * plan.accumulate)) + 1) if samples else 0
+
+
 def batch_schedule(samples: int, plan: Plan, seed: int, round: int, more: Sequence[Plan] = ()) -> Iterator[Step]:
     """All steps of a training: the plan's epochs and batches, at its rate and at those of more plans."""
     plans, ends = (plan, *more), cuts(samples, plan.batch_size * plan.accumulate)
-    number, total = 0, plan.epochs * (len(ends) + 1)
+    number, total = 0, steps_in(samples, plan)
     for epoch in range(plan.epochs if samples else 0):
         order = torch.randperm(samples, generator=generator(seed, "order", epoch))
         for rows in order.tensor_split(ends):

@@ -11,7 +11,7 @@ from potluck.core.plan import Plan
 from potluck.core.requests import Fit
 from potluck.core.samples import Samples
 from potluck.learners.network import Network
-from potluck.learners.schedule import batch_of, batch_schedule, epoch_means
+from potluck.learners.schedule import batch_of, batch_schedule, epoch_means, steps_in
 
 
 def sizes(samples, **settings):
@@ -31,7 +31,7 @@ def batch(work=None, dtype=torch.float32, number=0, seed=1, samples=None, **sett
 @given(samples=st.integers(1, 40), batch_size=st.integers(1, 12), epochs=st.integers(0, 3))
 def test_every_epoch_sees_every_sample_once(samples, batch_size, epochs):
     steps = list(batch_schedule(samples, Plan(batch_size=batch_size, epochs=epochs), seed=1, round=1))
-    assert [step.number for step in steps] == list(range(len(steps)))
+    assert [step.number for step in steps] == list(range(steps_in(samples, Plan(batch_size=batch_size, epochs=epochs))))
     for epoch in range(epochs):
         seen = torch.cat([step.rows for step in steps if step.epoch == epoch])
         assert sorted(seen.tolist()) == list(range(samples))
@@ -53,6 +53,7 @@ def test_batches_of_one_end_with_a_batch_of_two():
 def test_nothing_to_train_on_or_no_epochs_are_no_steps():
     assert sizes(0, batch_size=4) == []
     assert sizes(10, epochs=0) == []
+    assert steps_in(0, Plan()) == steps_in(10, Plan(epochs=0)) == 0
 
 
 def orders(seed, epochs=2):

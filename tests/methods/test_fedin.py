@@ -249,7 +249,7 @@ def test_learning_from_the_others_beats_learning_alone():
         scores = []
         for seed in range(3):
             plan = potluck.Plan(lr=1e-3, batch_size=16, epochs=5)
-            shares = potluck.data.iid(digits.y, 30, seed).shares[:8]
+            shares = potluck.data.iid(digits.y, 30, seed).indices[:8]
             people = [
                 potluck.Participant(
                     f"p{i}", partial(network, 1 + i % 2), (digits.x[s], digits.y[s]), labels=range(10), plan=plan

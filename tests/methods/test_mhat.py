@@ -166,7 +166,7 @@ def test_learning_from_the_others_beats_learning_alone():
         scores = []
         for seed in range(3):
             public = potluck.data.split_public(digits.x, digits.y, 500, seed)
-            shares = potluck.data.iid(digits.y[public.kept], 3, seed).shares
+            shares = potluck.data.iid(digits.y[public.kept], 3, seed).indices
             held = [public.kept[share][:60] for share in shares]
             plan = potluck.Plan(optimizer="sgd", lr=0.1)
             people = [
