@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from potluck.core.schema import Schema, TensorSpec
     from potluck.core.tasks import Task
     from potluck.core.window import Window
+    from potluck.export.loaded import ExportedModel, load
     from potluck.federation.availability import Availability
     from potluck.federation.clock import Device, VirtualClock
     from potluck.federation.federation import Federation
@@ -69,6 +70,7 @@ _NAMES = {
     "core.samples": ("Samples",),
     "core.schema": ("Schema", "TensorSpec"),
     "core.tasks": ("Task",),
+    "export.loaded": ("ExportedModel", "load"),
     "federation.availability": ("Availability",),
     "core.disclosure": ("Disclosure",),
     "core.window": ("Window",),
@@ -83,7 +85,18 @@ _NAMES = {
     "reproduction.reproduce": ("reproduce",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
-_PACKAGES = {"channel", "comparison", "core", "data", "engines", "federation", "learners", "methods", "models", "runs"}
+_PACKAGES = {
+    "channel",
+    "comparison",
+    "core",
+    "data",
+    "engines",
+    "federation",
+    "learners",
+    "methods",
+    "models",
+    "runs",
+}
 
 __all__ = [
     "Availability",
@@ -96,6 +109,7 @@ __all__ = [
     "Device",
     "Disclosure",
     "Exchange",
+    "ExportedModel",
     "Federation",
     "Fit",
     "FrozenModel",
@@ -135,6 +149,7 @@ __all__ = [
     "exchange",
     "grid",
     "input_of",
+    "load",
     "methods",
     "reproduce",
 ]

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "potluck"
 
 BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "ingestion", "core"}
-APPLICATION = {"reproduction", "comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
+APPLICATION = {"export", "reproduction", "comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
@@ -25,6 +25,7 @@ KNOWS: dict[str, set[str]] = {
     "runs": {"core"},
     "federation": {"engines", "runs", "channel", "learners", "models", "ingestion", "core"},
     "methods": {"federation", "learners.structure", "models.lora", "core"},
+    "export": {"federation", "engines", "learners", "ingestion", "core"},
     "report": {"core"},
     "preparation": {"methods", "report.tables", *BELOW_METHODS},
     "recipes": {"preparation", "methods", *BELOW_METHODS},
@@ -41,8 +42,12 @@ that needs another's type depends on it, and a small protocol of its own says wh
 MAY_IMPORT_ALL = {"cli", "flower"}
 """Folders that may import the package itself, ``import potluck``."""
 
-EXCEPTIONS = {"core/history.py": ["potluck.report.progress.draw_progress"]}
-"""Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, report draws it."""
+EXCEPTIONS = {
+    "core/history.py": ["potluck.report.progress.draw_progress"],
+    "federation/participant.py": ["potluck.export.save.save_model"],
+}
+"""Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, report draws it;
+``participant.save`` is where a user looks for its model's file, export writes it."""
 
 ONLY_IN = {"flwr": {"flower"}}
 """Packages that one folder alone may import."""

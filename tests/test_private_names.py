@@ -15,6 +15,8 @@ OTHERS = {
     "_ConvNd": "torch's common class of convolutions",
     "_NormBase": "torch's common class of layers that may have running statistics",
     "_buffers": "of a torch module, with those that are None, which named_buffers() leaves out",
+    "_cdist_forward": "torch's operation behind cdist, which ONNX lacks",
+    "_disable_current_modes": "of torch: computes at once what is known while others are traced",
     "_exit": "of os: ends a process at once",
     "_foreach_add_": "of torch: many tensors in a few kernels",
     "_foreach_copy_": "of torch: many tensors in a few kernels",

@@ -16,6 +16,7 @@ from potluck.cli import (
     compare,
     demo,
     describe,
+    export,
     join,
     keys,
     new,
@@ -76,6 +77,8 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("new")(new.new)
 app.command("serve")(serve.serve)
 app.command("join")(join.join)
+app.command("export")(export.export)
+app.command("predict")(export.predict)
 app.command("keys")(keys.keys)
 app.command("audit-log")(audit_log.audit_log)
 app.command("bench")(bench.bench)

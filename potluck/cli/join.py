@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +53,7 @@ def join(
     from potluck.flower.client_store import private_folder
     from potluck.flower.config import read_participant
     from potluck.flower.consent import Consent
+    from potluck.flower.site_state import note_site
     from potluck.flower.supernode import participate
 
     keep_freed_memory()
@@ -65,6 +67,7 @@ def join(
     os.umask(0o077)  # what is written from here on is nobody else's
     private_folder(state)
     lock = held_alone(state / ".lock", f"{state} is in use: another `potluck join` takes part with it. Stop that one.")
+    note_site(state, file, _identity_of(server, settings).strip())
     audit_log = AuditLog(state / "audit.jsonl", settings.name, sealing(settings.key))
     audit_log.note(
         "opened",
@@ -113,6 +116,7 @@ def join(
         console.print("Nothing was agreed to. The same command asks again, also while the federation runs.")
         raise typer.Exit(DECLINED)
     typer.echo(f"The federation has ended after {client.finished} rounds. Your model's state is in {state}.")
+    typer.echo(f"To use it elsewhere: {shlex.join(['potluck', 'export', str(state), '--out', 'model'])}")
 
 
 def _identity_of(server: str, settings: ParticipantFile) -> str:

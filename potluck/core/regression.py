@@ -148,7 +148,7 @@ class Regression(Task):
         return weighted_mean(losses.mean(dim=-1), weight)
 
     def answers(self, outputs: Tensor) -> Tensor:
-        return self._in_units(outputs.reshape(len(outputs), self.outputs))
+        return self._in_units(outputs.reshape(outputs.shape[0], self.outputs))
 
     def soft(self, outputs: Tensor, temperature: float = 1.0) -> Tensor:
         """Values have no temperature."""

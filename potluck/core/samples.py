@@ -79,10 +79,12 @@ class Samples:
     source: InputSource | None = None
 
     def __post_init__(self) -> None:
-        lengths = {name: len(column) for name, column in self.columns.items()}
+        # Of a shape, not by len: while a model is traced for export, a number of rows stands for any.
+        lengths = {name: column.shape[0] for name, column in self.columns.items()}
         if self.source is not None:
             lengths["x"] = len(self.source)
-        if len(set(lengths.values())) > 1:
+        first = next(iter(lengths.values()), 0)
+        if any(length != first for length in lengths.values()):
             raise DataError(f"Columns of one sample set must have one length; got {lengths}.")
 
     @classmethod

@@ -72,11 +72,11 @@ def fingerprint(federation: Federation) -> Fingerprint:
 def participant_fingerprint(
     participant: Participant, method: Method, keep_optimizer: bool, channel: Channel
 ) -> Fingerprint:
-    """Everything that decides one participant's part in a result, in checksums."""
+    """Everything that decides one participant's part in a result, in checksums. What is of its data is in "data"."""
     settings = {
         "method": [type(method).__name__, _plain(method), keep_optimizer],
         "seed": participant.seed,
-        "participant": _participant(participant),
+        "participant": {name: value for name, value in _participant(participant).items() if name != "samples"},
         **_codecs(channel),
     }
     found = {name: _text(json.dumps(value, sort_keys=True, default=str)) for name, value in settings.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -382,3 +384,16 @@ class Participant(Joining):
     def predict(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, as its owner knows targets: the most probable labels, or the values."""
         return self.task.said(torch.from_numpy(self.predict_proba(x)))
+
+    def save(self, path: str | os.PathLike[str], *, test: Any = None, onnx: bool = False) -> None:
+        """Writes its model, as its method answers with it, to a folder that ``potluck.load`` and plain torch read.
+
+        Args:
+            path: the folder; it must not be there, or be empty.
+            test: ``(x, y)`` to measure it on; by default its own test data, if it has some.
+            onnx: whether a network is written as ONNX, too (the extra ``onnx``); by default False.
+        """
+        from potluck.export.save import save_model
+
+        tested = None if test is None else self.inputs.read(self._own(test, f"{self.name} (test)"))
+        save_model(self, Path(path), test=tested, onnx=onnx)

@@ -56,6 +56,7 @@ from potluck.flower.protocol import (
     read_request,
 )
 from potluck.flower.public_data import PublicDataStore
+from potluck.flower.site_state import note_invitation
 
 log = logging.getLogger(__name__)
 
@@ -251,6 +252,7 @@ class Client:
         identity = participant_fingerprint(me, method, invitation.keep_optimizer, self._channel)
         folder = self._folder / invitation.federation
         self._store = ClientStore(folder, identity)
+        note_invitation(folder, invitation)
         self._ledger = Ledger(folder / "ledger.json", self._policy, invitation.rounds)
         self._session, self._model_of = None, None
         self._end = None if self._channel.is_plain else ChannelEnd(self._channel, me)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,16 +31,16 @@ class Estimator(Learner):
     Args:
         model: an object with ``fit`` and ``predict``.
         task: what is learned.
+        occurring: of one that is fitted already, which labels were in the rows it was fitted on, as positions.
+        numbered: whether it knows them as 0…k−1, and not by their names; by default False.
     """
 
-    def __init__(self, model: Any, task: Task) -> None:
+    def __init__(self, model: Any, task: Task, occurring: Sequence[int] = (), numbered: bool = False) -> None:
         self.model = model
         self.task = task
+        self.occurring = list(occurring)
+        self.numbered = numbered
         self._types: list[str] = []
-        self._occurring: list[int] = []
-        """Which labels were in the rows it was fitted on, as positions."""
-        self._numbered = False
-        """Whether it knows them as 0…k−1, and not by their names."""
         self._changed: dict[str, tuple[Any, Any]] = {}
         """Settings that its last ``fit`` changed, as XGBoost does with its objective: before and after."""
 
@@ -85,8 +85,8 @@ class Estimator(Learner):
             model.fit(rows, self.task.decode(y), **weights)
             return
         occurring, numbers = (found.numpy() for found in torch.unique(y, return_inverse=True))
-        self._occurring = occurring.tolist()
-        if not self._numbered:
+        self.occurring = occurring.tolist()
+        if not self.numbered:
             named = self.task.decode(y)
             try:
                 model.fit(rows, named, **weights)
@@ -97,18 +97,18 @@ class Estimator(Learner):
                     model.fit(rows, numbers, **weights)
                 except Exception:
                     raise refused from None  # the reason is another one
-                self._numbered = True
+                self.numbered = True
             return
         model.fit(rows, numbers, **weights)
 
     def state(self) -> dict[str, Any]:
         kept = serialization.dump_estimator(self.model)
         changed = {name: list(both) for name, both in self._changed.items()}
-        return {"estimator": kept, "occurring": self._occurring, "numbered": self._numbered, "changed": changed}
+        return {"estimator": kept, "occurring": self.occurring, "numbered": self.numbered, "changed": changed}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model = serialization.load_estimator(state["estimator"], self.model, self._types)
-        self._occurring, self._numbered = list(state["occurring"]), state["numbered"]
+        self.occurring, self.numbered = list(state["occurring"]), state["numbered"]
         self._changed = {name: (before, after) for name, (before, after) in state["changed"].items()}
 
     def check_keepable(self, samples: Samples, owner: str) -> None:
@@ -139,11 +139,11 @@ class Estimator(Learner):
         return found
 
     def _answers(self, rows: Any, count: int, owner: str) -> Tensor:
-        if not self._numbered:
+        if not self.numbered:
             return self.task.of_estimator(self.model, rows, owner)
-        numbers = Classification(tuple(range(len(self._occurring))))
+        numbers = Classification(tuple(range(len(self.occurring))))
         found = torch.zeros(count, self.task.outputs)
-        found[:, self._occurring] = numbers.of_estimator(self.model, rows, owner)
+        found[:, self.occurring] = numbers.of_estimator(self.model, rows, owner)
         return found
 
 

@@ -90,7 +90,7 @@ class FederationBuilder:
             unseen_epochs=recipe.unseen_epochs,
             channel=recipe.channel.build(audit=audit).of(method.exchanges()),
         )
-        federation.made_from = recipe.model_dump(mode="json", fallback=str)
+        federation.made_from = {"file": recipe.file, **recipe.model_dump(mode="json", fallback=str)}
         return federation
 
     def participants(self, engine: str = "auto") -> Iterator[Participant]:

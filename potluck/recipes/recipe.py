@@ -195,6 +195,11 @@ class Recipe(Section):
             self._origin = context
 
     @property
+    def file(self) -> str | None:
+        """The file that it stands in, if it stands in one."""
+        return None if self._origin.file is None else str(self._origin.file)
+
+    @property
     def source(self) -> Named | None:
         """Where the shared samples come from: by default digits; nowhere, if everyone brings data."""
         shared = any(party.data is None for party in self.participants)

@@ -47,6 +47,10 @@ class RunFile(Origin):
     lines: dict[SettingPath, int] = field(default_factory=dict)
     changed: tuple[SettingPath, ...] = ()
 
+    @property
+    def file(self) -> Path:
+        return self.folder / self.path.name
+
     def tell(self, place: SettingPath) -> str:
         """Line and key of a setting, or of the nearest thing around it that the file holds."""
         while place and isinstance(_at(self.content, place[:-1]), str):

@@ -34,6 +34,11 @@ class Origin:
 
     folder: Path = Path()
 
+    @property
+    def file(self) -> Path | None:
+        """The file that they stand in, if they stand in one."""
+        return None
+
     def tell(self, place: SettingPath) -> str:
         """Where a setting stands, for people."""
         return ".".join(str(part) for part in place) or "the recipe"

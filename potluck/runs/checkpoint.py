@@ -14,7 +14,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ READERS = {2: "commit d526047, of version 0.1.0"}
 """What reads a format that this version no longer reads."""
 SHARD = 32
 """How many entries of a mapping go into one file."""
+ATTEMPTS = 3
+"""How often checkpoints that somebody else writes meanwhile are looked for."""
 KEPT = 2
 """How many checkpoints stay on disk: the newest, and one in case it is damaged."""
 
@@ -144,6 +147,25 @@ def read_newest(folder: Path, fingerprint: Fingerprint) -> tuple[int, Any] | Non
     return None
 
 
+def read_latest(folder: Path, fingerprint: Fingerprint, may_differ: Collection[str] = ()) -> tuple[int, Any] | None:
+    """The round and state of the newest checkpoint that is whole, in a folder that stays as it is, even in use.
+
+    Args:
+        folder: where they are.
+        fingerprint: what it must belong to.
+        may_differ: what of the fingerprint may be another one all the same; by default nothing.
+    """
+    for attempt in range(ATTEMPTS):
+        for path in reversed(_stored(folder)):
+            try:
+                return _read(path, fingerprint, may_differ)
+            except DamagedError:
+                continue  # or whoever writes here has just removed it
+        if attempt < ATTEMPTS - 1 and _stored(folder):
+            time.sleep(0.1)
+    return None
+
+
 def newest(folder: Path, round: int) -> int | None:
     """The round of the newest checkpoint up to a round."""
     return max((number for number in map(_number, _stored(folder)) if number <= round), default=None)
@@ -167,7 +189,7 @@ def forget_from(folder: Path, round: int) -> None:
             remove(path)
 
 
-def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
+def _read(path: Path, fingerprint: Fingerprint, may_differ: Collection[str] = ()) -> tuple[int, Any]:
     try:
         manifest = json.loads((path / "manifest.json").read_text())
         if manifest.pop("own sha256") != _digest(manifest):
@@ -188,7 +210,8 @@ def _read(path: Path, fingerprint: Fingerprint) -> tuple[int, Any]:
             )
             + "finish the run, or start again in a new folder."
         )
-    different = sorted(name for name in {*known, *fingerprint} if known.get(name) != fingerprint.get(name))
+    names = {*known, *fingerprint} - set(may_differ)
+    different = sorted(name for name in names if known.get(name) != fingerprint.get(name))
     if different:
         raise CheckpointError(
             f"Checkpoint {path} belongs to another federation: {', '.join(different)} differ. "

@@ -337,6 +337,18 @@ def test_it_learns(name: str) -> None:
     assert accuracy > ROWS[name].chance
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.trains])
+def test_what_answers_can_be_exported(name: str, tmp_path: Any) -> None:
+    """As the method answers, for any number of rows."""
+    for participant in list(serial(name).participants.values())[:2]:
+        participant.save(tmp_path / participant.name, test=TEST)
+        found = potluck.load(tmp_path / participant.name)
+        for rows in (1, 2, 40):
+            x = TEST[0][:rows]
+            np.testing.assert_allclose(found.predict_proba(x), participant.predict_proba(x), rtol=1e-4, atol=1e-5)
+
+
 @cache
 def digits() -> tuple[Any, Any]:
     """Zeros, ones and twos, as much of each picture as the networks of the table read."""

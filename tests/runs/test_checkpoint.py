@@ -194,3 +194,23 @@ def test_everything_is_on_the_disk_before_the_checkpoint_counts(tmp_path, monkey
 
 
 CHECKPOINT = ["manifest.json", "state.json", "tensors.safetensors", "unfinished"]
+
+
+def test_the_latest_is_read_and_everything_stays_as_it_is(tmp_path):
+    for number in (1, 2):
+        checkpoint.write(tmp_path, number, {"number": number}, FINGERPRINT)
+    assert checkpoint.read_latest(tmp_path, FINGERPRINT) == (2, {"number": 2})
+    (tmp_path / "round-00000002" / "state.json").write_text("damaged")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert checkpoint.read_latest(tmp_path, FINGERPRINT) == (1, {"number": 1})
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert checkpoint.read_latest(tmp_path / "none", FINGERPRINT) is None
+
+
+def test_some_of_a_fingerprint_may_differ(tmp_path):
+    checkpoint.write(tmp_path, 1, {"number": 1}, FINGERPRINT)
+    name = next(iter(FINGERPRINT))
+    other = {**FINGERPRINT, name: "other"}
+    with pytest.raises(checkpoint.CheckpointError, match=f"{name} differ"):
+        checkpoint.read_latest(tmp_path, other)
+    assert checkpoint.read_latest(tmp_path, other, may_differ=[name]) == (1, {"number": 1})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from tests.cli.commands import potluck
 from tests.flower.programs import LONG, ROOT, THINGS, Site
 from tests.tables import agree
 
@@ -36,6 +38,13 @@ def test_cofed_with_different_kinds_of_models_is_the_serial_engines(tmp_path):
     assert "for each public sample the label that its model gives it, or none; or the value (votes)" in said
     assert "Your data, your model's code and your plan stay here, and so do its weights." in said
     assert said.index("Your machine will send") < said.index("sent ")
+    for name, files in {"p0": {"model.pt2", "weights.safetensors"}, "p2": {"model.skops"}}.items():
+        out = tmp_path / f"model-{name}"
+        potluck("export", tmp_path / f"state-{name}", "--out", out)
+        assert {path.name for path in out.iterdir()} == {*files, "potluck.json", "README.md"}
+        facts = json.loads((out / "potluck.json").read_text())
+        last = [row for row in site.rows() if row["participant"] == name][-1]
+        assert facts["metrics"]["accuracy"] == pytest.approx(last["accuracy"])
 
 
 DEEP = {f"p{i}": f'{{ name = "{THINGS}:deep_cnn", blocks = {1 + i % 2} }}' for i in range(3)}
