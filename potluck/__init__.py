@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from potluck.preparation.description import Description
     from potluck.preparation.study import describe
     from potluck.reproduction.reproduce import reproduce
+    from potluck.runs.callbacks import Callback
+    from potluck.runs.early_stopping import EarlyStopping
 
 try:
     __version__ = version("potluck-fl")
@@ -83,6 +85,8 @@ _NAMES = {
     "federation.participant": ("Participant",),
     "federation.tuning": ("choose_plan", "grid"),
     "reproduction.reproduce": ("reproduce",),
+    "runs.callbacks": ("Callback",),
+    "runs.early_stopping": ("EarlyStopping",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _PACKAGES = {
@@ -100,6 +104,7 @@ _PACKAGES = {
 
 __all__ = [
     "Availability",
+    "Callback",
     "Channel",
     "Classification",
     "CommonPreprocessor",
@@ -108,6 +113,7 @@ __all__ = [
     "Description",
     "Device",
     "Disclosure",
+    "EarlyStopping",
     "Exchange",
     "ExportedModel",
     "Federation",

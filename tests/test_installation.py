@@ -21,7 +21,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def imported(code: str) -> Iterator[str]:
-    """The modules that code imports, wherever the import stands in it, also by ``import_module("name")``."""
+    """The modules that code imports, wherever the import stands in it, also by ``import_module("name")``.
+
+    And those that a tracker says it ``NEEDS``, some of which others import for it.
+    """
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -29,6 +32,8 @@ def imported(code: str) -> Iterator[str]:
             yield node.module or ""
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             yield from (str(name.value) for name in node.args if isinstance(name, ast.Constant))
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "NEEDS":
+            yield from ast.literal_eval(node.value)
 
 
 def normalized(distribution: str) -> str:
@@ -40,9 +45,9 @@ def declared(requirements: list[str]) -> set[str]:
 
 
 def test_imports_are_found_wherever_they_stand():
-    inner = "def h():\n    import i\n    x = importlib.import_module('j.k')"
+    inner = "def h():\n    import i\n    x = importlib.import_module('j.k')\n    NEEDS = ('m', 'n')"
     code = f"import a.b, c\nfrom d.e import f\nfrom . import g\n{inner}"
-    assert list(imported(code)) == ["a.b", "c", "d.e", "i", "j.k"]
+    assert sorted(imported(code)) == ["a.b", "c", "d.e", "i", "j.k", "m", "n"]
     assert declared(["Some_Thing[extra]>=1,<2", "other"]) == {"some-thing", "other"}
 
 

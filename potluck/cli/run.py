@@ -80,7 +80,9 @@ def run(
         for model, metrics in scores.items():
             whose = "" if model == OWN else f", with the model {model!r}"
             typer.echo(f"{name}, who took no part{whose}: {_as_newcomer(metrics)}")
-    if before >= recipe.rounds > 0:
+    if federation.stopped is not None:
+        typer.echo(f"Ended after round {federation.history.rounds}: {federation.stopped}.")
+    elif before >= recipe.rounds > 0:
         typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
     if profiler is not None:
         typer.echo(profiler.table())
@@ -139,7 +141,11 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
             bar.update(task, completed=played.history.rounds, description=f"rounds{told}")
 
         history = federation.run(
-            recipe.rounds, run_dir=folder, resume=resume, checkpoint_every=recipe.checkpoint_every, callbacks=[advance]
+            recipe.rounds,
+            run_dir=folder,
+            resume=resume,
+            checkpoint_every=recipe.checkpoint_every,
+            callbacks=[*recipe.callbacks(), advance],
         )
     return history.rounds - now
 

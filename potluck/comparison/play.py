@@ -44,9 +44,13 @@ def play(cell: Cell, told: RoundPlayed) -> None:
         told(played.history.rounds)
 
     history = federation.run(
-        recipe.rounds, run_dir=cell.folder, resume=True, checkpoint_every=recipe.checkpoint_every, callbacks=[count]
+        recipe.rounds,
+        run_dir=cell.folder,
+        resume=True,
+        checkpoint_every=recipe.checkpoint_every,
+        callbacks=[*recipe.callbacks(), count],
     )
-    if history.rounds != recipe.rounds:
+    if history.rounds != recipe.rounds and federation.stopped is None:
         raise SettingsError(
             f"{cell.folder} holds {history.rounds} rounds, and {recipe.rounds} were asked for; choose another folder."
         )
@@ -67,12 +71,9 @@ def build(cell: Cell, recipe: Recipe) -> Federation:
 
 def measured(federation: Federation) -> dict[str, Any]:
     """Who holds what, and the metrics on validation data, on which settings may be chosen."""
-    parties = federation.participants
-    validated = [name for name, party in parties.items() if party.validation is not None]
-    metrics = federation.evaluate(lambda party: party.validation) if validated else {}
     return {
-        "participants": [{"name": name, "counts": counts(party)} for name, party in parties.items()],
-        "validation": {name: metrics[name] for name in validated},
+        "participants": [{"name": name, "counts": counts(party)} for name, party in federation.participants.items()],
+        "validation": federation.validate(),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from potluck.core.inputs import alike, describe
 from potluck.core.samples import Samples, SharedData
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
+from potluck.federation.storage import DiskStorage
 from potluck.ingestion.user_data import read_inputs, read_labelled
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
@@ -120,6 +121,40 @@ class Admission:
             if first is not None and (why := tasks[first].unlike(task)) is not None:
                 log.warning("%s and %s %s", first, name, why)
                 return
+
+
+def admitted(
+    participants: Iterable[Participant],
+    seed: int,
+    method: Method,
+    shown: SharedData | None,
+    tests: SharedData | None,
+    storage: DiskStorage | None,
+) -> dict[str, Participant]:
+    """All participants by name, joined and checked, one after the other, each in storage before the next one.
+
+    Args:
+        participants: who takes part.
+        seed: the federation's.
+        method: what they do, which must fit them.
+        shown: the public data, if there are any.
+        tests: what those are tested on who have no test data of their own, if there are any.
+        storage: where participants are while others run, if not in memory.
+    """
+    admission = Admission()
+
+    def join(participant: Participant) -> Samples | None:
+        participant.join(seed, shown, method)
+        return participant.own_test(tests)
+
+    for participant in participants:
+        admission.admit(participant, join)
+        if storage is not None:
+            storage.evict([participant])
+    if not admission.participants:
+        raise SettingsError("A federation needs at least one participant; got none.")
+    admission.check_fit(method, shown)
+    return admission.participants
 
 
 def published(public: Any) -> SharedData | None:

@@ -19,14 +19,15 @@ from potluck.core.metrics import Metrics, Scores
 from potluck.core.model_spec import OWN
 from potluck.core.payload import LazyReplies
 from potluck.core.profiler import Profiler
-from potluck.core.samples import Samples, SharedData
+from potluck.core.samples import Samples
 from potluck.core.settings import check_count, check_kind
 from potluck.core.tasks import Task
 from potluck.engines import make_engine
 from potluck.engines.base import Engine
-from potluck.federation.admission import Admission, published, published_test
+from potluck.federation.admission import admitted, published, published_test
 from potluck.federation.availability import Availability, Presence, as_availability
 from potluck.federation.clock import VirtualClock
+from potluck.federation.fingerprint import settings_as_run
 from potluck.federation.method import Method
 from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
@@ -36,10 +37,9 @@ from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
 from potluck.federation.tally import ParticipantTally
+from potluck.runs.callbacks import Callback, Callbacks, RoundFunction
 
 log = logging.getLogger(__name__)
-
-Callback = Callable[["Federation", list[Row]], None]
 
 
 class Federation:
@@ -107,6 +107,12 @@ class Federation:
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
         self.channel = channel or Channel()
         self.history = History()
+        self.run_dir: Path | None = None
+        """The folder of the run that is played, or was played last."""
+        self.last_round = 0
+        """How many rounds that run is to have in all."""
+        self.stopped: str | None = None
+        """Why it ended before its last round, if it did."""
         self.made_from: dict[str, Any] = {}
         """The recipe it was made from, and the command, if any; stored with the settings of a run."""
         self._joined: dict[str, ParticipantTally] | None = None
@@ -115,10 +121,9 @@ class Federation:
 
         shown, tests = published(public), published_test(test)
         newcomers = list(unseen)
-        admitted = self._admitted(chain(participants, newcomers), shown, tests)
-        self.unseen = {p.name: admitted.pop(p.name) for p in newcomers}
+        self.participants = admitted(chain(participants, newcomers), seed, method, shown, tests, self.storage)
+        self.unseen = {p.name: self.participants.pop(p.name) for p in newcomers}
         self._newcomers = Newcomers(self.unseen, method, unseen_epochs)
-        self.participants = admitted
         self.unseen_scores: dict[str, Scores] = {}
         """What those who took no part scored at the end of the last run: name → "own" or a reported model → metrics."""
         self._published_test, self._shown = tests, shown
@@ -136,28 +141,6 @@ class Federation:
                 names.check_names(self.participants)
         self._exchanges = ExchangeLoop(method, self.server, self.engine, self.channel, clock)
 
-    def _admitted(
-        self, participants: Iterable[Participant], shown: SharedData | None, tests: SharedData | None
-    ) -> dict[str, Participant]:
-        """All participants by name, joined and checked, one after the other, each in storage before the next one."""
-        admission = Admission()
-
-        def join(participant: Participant) -> Samples | None:
-            participant.join(self.seed, shown, self.method)
-            return participant.own_test(tests)
-
-        for participant in participants:
-            admission.admit(participant, join)
-            self._store(participant)
-        if not admission.participants:
-            raise SettingsError("A federation needs at least one participant; got none.")
-        admission.check_fit(self.method, shown)
-        return admission.participants
-
-    def _store(self, participant: Participant) -> None:
-        if self.storage is not None:
-            self.storage.evict([participant])
-
     def __repr__(self) -> str:
         return f"Federation({len(self.participants)} participants, {self.method!r}, seed {self.seed})"
 
@@ -168,7 +151,7 @@ class Federation:
         run_dir: str | os.PathLike[str] | None = None,
         resume: bool = False,
         checkpoint_every: int = 1,
-        callbacks: Iterable[Callback] = (),
+        callbacks: Iterable[Callback | RoundFunction] = (),
     ) -> History:
         """Plays that many rounds more and returns the history so far.
 
@@ -178,47 +161,75 @@ class Federation:
             resume: whether to go on with the run in ``run_dir``, if there is one; by default False.
             checkpoint_every: after how many rounds a checkpoint is written; by default 1. One is always written at the
                 end.
-            callbacks: called after each round with the federation and the round's rows; by default none.
+            callbacks: objects of ``Callback``, such as ``EarlyStopping``, and functions, which are called after each
+                round with the federation and the round's rows; by default none.
         """
         check_count("rounds", rounds, "rounds", least=0)
         check_count("checkpoint_every", checkpoint_every, "rounds", least=1)
+        told = Callbacks(callbacks)
         if run_dir is None:
             if resume:
                 raise SettingsError("There is nothing to resume without `run_dir`.")
-            self._run(rounds, list(callbacks))
+            self._run(self.history.rounds + rounds, told, None)
             return self.history
         run = self._stored if self._stored and self._stored.path == Path(run_dir) else StoredRun(self, run_dir, resume)
         with run:
-            run.begin()
+            run.begin(checkpoint_every)
             self._stored = run
-            last = rounds if resume else self.history.rounds + rounds
-
-            def keep(number: int) -> None:
-                run.keep(number, checkpoint=number % checkpoint_every == 0 or number == last)
-
-            self._run(last - self.history.rounds, list(callbacks), keep)
-            told: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
-            told["exchanges"] = self.travelled
-            run.finish({**told, **self.method.results(self.server), **self.engine.report()})
+            self._run(rounds if resume else self.history.rounds + rounds, told, run)
         return self.history
 
-    def _run(self, rounds: int, callbacks: list[Callback], keep: Callable[[int], None] | None = None) -> None:
+    def _run(self, last: int, callbacks: Callbacks, run: StoredRun | None) -> None:
+        """Plays rounds up to the last one, or until somebody stops it, and tells who listens."""
+        self.run_dir, self.last_round, self.stopped = None if run is None else run.path, last, None
+        callbacks.begin(self)
+        try:
+            self._play_rounds(callbacks, run)
+            if run is not None:
+                told: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
+                told |= {"exchanges": self.travelled, "stopped": self.stopped, **callbacks.summary()}
+                run.finish({**told, **self.method.results(self.server), **self.engine.report()})
+        except BaseException as error:
+            callbacks.end(self, error)
+            raise
+        callbacks.end(self, None)
+
+    def _play_rounds(self, callbacks: Callbacks, run: StoredRun | None) -> None:
         for participant in self.participants.values():
             participant.look_again()
         with self.engine.timing("other"):
             self._welcome()
-            for played in range(rounds):
-                if played:
+            first = self.history.rounds
+            while self.history.rounds < self.last_round and self.stopped is None:
+                if self.history.rounds > first:
                     self._welcome()
                 number = self.history.rounds + 1
                 self._round(number)
-                if keep is not None:
-                    keep(number)
-                if callbacks:
+                if run is not None:
+                    run.keep(number)
+                if callbacks.after_round:
                     rows = list(self.history.at(number).rows)
-                    for callback in callbacks:
+                    for callback in callbacks.after_round:
                         callback(self, rows)
             self.unseen_scores = self.evaluate_unseen()
+
+    def stop(self, why: str) -> None:
+        """Has the run that is being played end after this round.
+
+        Args:
+            why: in words, for the run's summary.
+        """
+        self.stopped = why
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as run, with versions, as a run folder keeps them."""
+        return settings_as_run(self)
+
+    def keep_copy(self, folder: Path) -> None:
+        """Writes the federation's run as it stands now to a new run folder, from where it can go on."""
+        with StoredRun(self, folder, resume=False) as run:
+            run.begin()
+            run.finish({})
 
     def _welcome(self) -> None:
         """Has those join who are present and have not joined: all at first, later those who are late, if they may."""
@@ -269,6 +280,12 @@ class Federation:
             scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
 
+    def validate(self) -> dict[str, Metrics]:
+        """Everybody's metrics on its validation data, as the models are now; of those who have some."""
+        names = [name for name, party in self.participants.items() if party.validation is not None]
+        scores = self.evaluate(lambda party: party.validation) if names else {}
+        return {name: scores[name] for name in names}
+
     def evaluate_unseen(self) -> dict[str, Scores]:
         """What those score who take no part, as newcomers: each joins now, and trains a few epochs of its own.
 
@@ -309,7 +326,8 @@ class Federation:
         self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
         for name, kept in snapshot["participants"].items():
             self.participants[name].restore(kept)
-            self._store(self.participants[name])
+            if self.storage is not None:
+                self.storage.evict([self.participants[name]])
         self.server.restore(snapshot["server"])
         self._exchanges.count_on(snapshot.get("travelled", {}))
         self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}

@@ -32,6 +32,7 @@ class StoredRun:
         self._federation = federation
         self._folder = RunFolder(run_dir, resume=resume)
         self._begun = False
+        self._every, self._saved = 1, 0
 
     def __enter__(self) -> StoredRun:
         self._folder.__enter__()
@@ -40,9 +41,13 @@ class StoredRun:
     def __exit__(self, *_: object) -> None:
         self._folder.__exit__()
 
-    def begin(self) -> None:
-        """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one."""
-        federation = self._federation
+    def begin(self, checkpoint_every: int = 1) -> None:
+        """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one.
+
+        Args:
+            checkpoint_every: after how many rounds a checkpoint is written; by default 1.
+        """
+        federation, self._every = self._federation, checkpoint_every
         self._fingerprint = fingerprint(federation)
         if self._begun:
             return
@@ -67,16 +72,23 @@ class StoredRun:
                     f"The newest checkpoint in {self.path} holds what this federation has not written "
                     f"({type(error).__name__}: {error}). Start again in a new folder."
                 ) from error
+            self._saved = federation.history.rounds
         self._begun = True
 
-    def keep(self, number: int, checkpoint: bool) -> None:
+    def keep(self, number: int) -> None:
         """Stores what was recorded of a round, and then, if it is time, a checkpoint."""
         federation = self._federation
         with federation.engine.timing("checkpoint"):
             self._folder.append(federation.history.recorded(number))
-            if checkpoint:
-                self._folder.save(number, federation.snapshot(), self._fingerprint)
+            if number % self._every == 0 or number == federation.last_round:
+                self._save(number)
+
+    def _save(self, number: int) -> None:
+        self._folder.save(number, self._federation.snapshot(), self._fingerprint)
+        self._saved = number
 
     def finish(self, about: Mapping[str, Any]) -> None:
-        """Writes the summary: how the run stands, and what else there is to say about it."""
+        """Writes a checkpoint of the last round, where it has none, and how the run stands, with what else is known."""
+        if self._federation.history.rounds > self._saved:
+            self._save(self._federation.history.rounds)
         self._folder.finish(self._federation.history, about)

@@ -24,6 +24,7 @@ from potluck.federation.participation import ParticipationSetting
 from potluck.federation.tuning import grid
 from potluck.methods import METHODS
 from potluck.models import MODELS
+from potluck.recipes.callback_sections import EarlyStoppingSection, TrackSection, trackers_of
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.paper_item import PaperItem
 from potluck.recipes.references import (
@@ -43,6 +44,7 @@ from potluck.recipes.validation import Origin, Section, refuse, wrong_in
 
 if TYPE_CHECKING:
     from potluck.recipes.builder import FederationBuilder
+    from potluck.runs.callbacks import Callback
 
 Whole = Annotated[int, Strict()]
 
@@ -185,6 +187,8 @@ class Recipe(Section):
     storage: Literal["memory", "disk"] = "memory"
     unseen_epochs: Whole = Field(0, ge=0)
     checkpoint_every: Whole = Field(1, ge=1)
+    early_stopping: EarlyStoppingSection | None = None
+    track: TrackSection = Field(default_factory=dict, exclude=True)
     paper: PaperItem | None = Field(None, exclude=True)
 
     _origin: Origin = PrivateAttr(default=Origin())
@@ -213,6 +217,11 @@ class Recipe(Section):
     def build_plan(self, party: ParticipantSection) -> Plan:
         """A party's plan: what it sets itself, else what the recipe sets for all."""
         return Plan(**{**self.plan, **party.plan})
+
+    def callbacks(self) -> list[Callback]:
+        """Who is told of its run: trackers, and what may end it early."""
+        stopping = [] if self.early_stopping is None else [self.early_stopping.build()]
+        return [*stopping, *trackers_of(self.track)]
 
     def task_of(self, party: ParticipantSection) -> dict[str, Any] | None:
         """What a party learns: what it says itself, else what the recipe says for all; None for classification."""

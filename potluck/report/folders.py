@@ -99,10 +99,17 @@ def _runs(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if (path / COMPARISON).is_file():
             raise DataError(f"{path} holds a comparison; report on it alone, or name run folders only.")
-        found = [path] if (path / SETTINGS).is_file() else sorted(p.parent for p in path.rglob(SETTINGS))
+        found = [path] if (path / SETTINGS).is_file() else sorted(_outermost(path))
         if not [run for run in found if (run / FILE).is_file()]:
             raise DataError(f"There is no run in {path}; expected a folder that `potluck run` or `compare` wrote.")
         yield from found
+
+
+def _outermost(path: Path) -> Iterator[Path]:
+    """The run folders below; a run that another one keeps in its folder, as its best round, is a part of that one."""
+    for run in (settings.parent for settings in path.rglob(SETTINGS)):
+        if not any((above / SETTINGS).is_file() for above in run.parents):
+            yield run
 
 
 def _single(folders: Sequence[Path]) -> Iterator[Trial]:

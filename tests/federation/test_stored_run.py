@@ -35,10 +35,11 @@ def test_a_checkpoint_is_written_where_it_is_asked_for(tmp_path):
     played = federation()
     run = StoredRun(played, tmp_path / "run", resume=False)
     with run:
-        run.begin()
-        for number, checkpoint in ((1, False), (2, True)):
+        run.begin(checkpoint_every=2)
+        for number in (1, 2):
             played.run(1)
-            run.keep(number, checkpoint)
+            played.last_round = 9
+            run.keep(number)
     assert rounds_stored(tmp_path / "run") == [1, 1, 2, 2]
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 1
 

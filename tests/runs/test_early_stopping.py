@@ -1,0 +1,138 @@
+"""A run ends when validation data show no progress; the best round by them is kept; breaks change nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import potluck
+from potluck.methods import FedAvg
+from potluck.runs import EarlyStopping
+from potluck.runs.early_stopping import BEST, VALIDATION
+from tests.tables import PLAN, agree, cnn, made_data
+
+
+def federation(validation=0.3, **settings):
+    people = [
+        potluck.Participant(f"p{n}", cnn(n), made_data(20, n), plan=PLAN, validation=validation) for n in range(2)
+    ]
+    return potluck.Federation(people, FedAvg(), test=made_data(40, 91), seed=1, engine="serial", **settings)
+
+
+class Scripted(EarlyStopping):
+    """Sees these values one after the other, whatever the models answer."""
+
+    def __init__(self, values, **settings):
+        super().__init__(**settings)
+        self.script = values
+
+    def _mean(self, scores):
+        assert set(scores) == {"p0", "p1"}
+        return self.script[len(self.values)]
+
+
+def told(folder):
+    return json.loads((folder / "summary.json").read_text())["best_by_validation"]
+
+
+def test_it_ends_when_nothing_grew_for_so_many_rounds_and_the_best_is_a_run_of_its_own(tmp_path):
+    stopping = Scripted([0.5, 0.6, 0.6, 0.55, 0.9, 0.9], patience=2)
+    played = federation()
+    history = played.run(10, run_dir=tmp_path, callbacks=[stopping])
+    assert (history.rounds, stopping.best) == (4, 2)
+    assert played.stopped == "accuracy on validation data has not grown since round 2"
+    found = told(tmp_path)
+    assert (found["round"], found["metric"], found["validation"], found["folder"]) == (2, "accuracy", 0.6, BEST)
+    assert found["test"] == history.at(2).score
+    best = federation()
+    best.run(2, run_dir=tmp_path / BEST, resume=True)
+    agree(best.history.rows(), [row for row in history.rows() if row["round"] <= 2], 0)
+    agree(best.run(2).rows(), history.rows(), 0)
+    assert sorted(path.name for path in tmp_path.iterdir() if "best" in path.name) == [BEST]
+
+
+def test_of_a_loss_less_is_better_and_small_steps_are_no_progress(tmp_path):
+    stopping = Scripted([0.5, 0.4, 0.39, 0.3], patience=1, metric="loss", min_delta=0.05)
+    assert federation().run(10, run_dir=tmp_path, callbacks=[stopping]).rounds == 3
+    assert told(tmp_path)["round"] == 2
+
+
+def test_looking_changes_no_history_and_without_patience_the_run_goes_to_its_end():
+    stopping, played = EarlyStopping(patience=None, metric="loss"), federation()
+    history = played.run(4, callbacks=[stopping])
+    agree(history.rows(), federation().run(4).rows(), 0)
+    assert sorted(stopping.values) == [1, 2, 3, 4]
+    losses = [metrics["loss"] for metrics in played.evaluate(lambda party: party.validation).values()]
+    assert stopping.values[4] == pytest.approx(sum(losses) / 2)
+
+
+def test_a_run_that_is_cut_off_ends_in_the_same_round_as_an_unbroken_one(tmp_path):
+    values = [0.5, 0.6, 0.55, 0.5, 0.9]
+
+    class CutOff(Scripted):
+        """Is ended after a round was stored, before it was looked at."""
+
+        def round(self, federation, rows):
+            if federation.history.rounds == 3:
+                raise InterruptedError
+            super().round(federation, rows)
+
+    with pytest.raises(InterruptedError):
+        federation().run(10, run_dir=tmp_path, callbacks=[CutOff(values, patience=2)])
+    with (tmp_path / VALIDATION).open("a") as file:
+        file.write('{"round": 3, "val')  # the line that was being written
+    resumed = federation()
+    resumed.run(10, run_dir=tmp_path, resume=True, callbacks=[Scripted(values, patience=2)])
+    assert (resumed.history.rounds, told(tmp_path)["round"]) == (4, 2)
+    assert [json.loads(line)["round"] for line in (tmp_path / VALIDATION).read_text().splitlines()] == [1, 2, 3, 4]
+    again = federation()
+    again.run(10, run_dir=tmp_path, resume=True, callbacks=[Scripted(values, patience=2)])
+    assert (again.history.rounds, again.stopped) == (4, resumed.stopped)
+
+
+def test_rounds_after_the_checkpoint_are_looked_at_again(tmp_path):
+    def cut_off(played, rows):
+        if played.history.rounds == 3:
+            raise InterruptedError
+
+    stopping = EarlyStopping(patience=None)
+    with pytest.raises(InterruptedError):
+        federation().run(4, run_dir=tmp_path, checkpoint_every=2, callbacks=[stopping, cut_off])
+    resumed = EarlyStopping(patience=None)
+    federation().run(4, run_dir=tmp_path, checkpoint_every=2, resume=True, callbacks=[resumed])
+    unbroken = EarlyStopping(patience=None)
+    federation().run(4, callbacks=[unbroken])
+    assert resumed.values == unbroken.values
+
+
+def test_one_object_goes_on_with_its_federation_and_begins_anew_with_another():
+    stopping, played = EarlyStopping(patience=None), federation()
+    played.run(2, callbacks=[stopping])
+    played.run(1, callbacks=[stopping])
+    assert sorted(stopping.values) == [1, 2, 3]
+    federation().run(1, callbacks=[stopping])
+    assert sorted(stopping.values) == [1]
+
+
+def test_without_validation_data_nothing_is_trained():
+    with pytest.raises(potluck.SettingsError, match="no validation data to stop by"):
+        federation(validation=0.0).run(1, callbacks=[EarlyStopping()])
+
+
+def test_a_metric_that_nobody_has():
+    with pytest.raises(potluck.SettingsError, match=r"'accurcy' on its validation data\. Did you mean 'accuracy'"):
+        federation().run(1, callbacks=[EarlyStopping(metric="accurcy")])
+
+
+def test_a_file_that_was_changed(tmp_path):
+    federation().run(1, run_dir=tmp_path, callbacks=[EarlyStopping()])
+    (tmp_path / VALIDATION).write_text('{"round": "x"}\n')
+    with pytest.raises(potluck.SettingsError, match="not what was written"):
+        federation().run(2, run_dir=tmp_path, resume=True, callbacks=[EarlyStopping()])
+
+
+@pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.5}, {"min_delta": -1}, {"min_delta": "x"}])
+def test_wrong_settings(wrong):
+    with pytest.raises(potluck.SettingsError, match=next(iter(wrong))):
+        EarlyStopping(**wrong)
