@@ -21,6 +21,7 @@ from potluck.core.duration import readable_duration
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.harmless import one_line
 from potluck.flower.app.potluck_app.records import from_records, to_records
+from potluck.flower.bell import Bell
 from potluck.flower.message_notes import note_message
 from potluck.flower.protocol import (
     Accepted,
@@ -37,13 +38,13 @@ from potluck.flower.slow_answers import SLOW_AFTER, SlowAnswers
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.25
-"""Seconds between two looks for answers."""
+"""Seconds between two looks for answers, where nothing tells that one has come."""
+SWEEP_INTERVAL = 5.0
+"""Seconds between two looks for all answers, where something tells which have come."""
 NODE_INTERVAL = 1.0
 """Seconds between two looks for nodes."""
 RETRY_DELAY = 2.0
 """Seconds before a message that did not arrive is sent again."""
-FETCH_SIZE = 8
-"""How many answers are fetched together: no more of them are in memory at a time."""
 
 
 class StoppedError(PotluckError):
@@ -107,6 +108,7 @@ class Gateway:
         stopped: says whether the run is to stop; by default never.
         check: says what is wrong with what a participant said when it accepted; by default nothing is.
         audit_log: where it notes what was asked of whom and what came; by default nowhere.
+        bell: tells which messages have been answered; by default all are asked for again and again.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Gateway:
         stopped: Callable[[], bool] = lambda: False,
         check: Callable[[Accepted], str | None] = lambda accepted: None,
         audit_log: AuditLog | None = None,
+        bell: Bell | None = None,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.declined: dict[str, str] = {}
@@ -135,6 +138,10 @@ class Gateway:
         self._stopped = stopped
         self._check = check
         self._audit_log = audit_log
+        self._bell = bell
+        self._answered: list[str] = []
+        """The messages whose answers have come and are not fetched yet, as far as the bell tells."""
+        self._swept_at = float("-inf")
         self.heard: set[str] = set()
         """Who has answered, however late, since this was looked at."""
         self._online: dict[int, str] = {}
@@ -159,7 +166,7 @@ class Gateway:
         while not enough() and time.monotonic() < until:
             for _ in self._poll():
                 pass
-            time.sleep(POLL_INTERVAL)
+            self._rest()
 
     def refuse(self, name: str, reason: str) -> None:
         """Takes back that a participant may take part."""
@@ -210,7 +217,14 @@ class Gateway:
                     del unanswered[name]
                     yield name, Message(), self._gave_up(name, timeouts[name])
             if unanswered:
-                time.sleep(POLL_INTERVAL)
+                self._rest()
+
+    def _rest(self) -> None:
+        """Until an answer comes, but not long."""
+        if self._bell is None:
+            time.sleep(POLL_INTERVAL)
+        else:
+            self._answered += self._bell.wait(2 * POLL_INTERVAL)
 
     def _gave_up(self, name: str, timeout: float) -> NoAnswer:
         """Why there is no answer. What comes all the same is late."""
@@ -246,9 +260,13 @@ class Gateway:
             raise StoppedError("stopped")
         if time.monotonic() - self._nodes_seen_at > NODE_INTERVAL:
             self._refresh_nodes()
-        identities = list(self._pending)
-        for first in range(0, len(identities), FETCH_SIZE):
-            for answer in self._grid.pull_messages(identities[first : first + FETCH_SIZE]):
+        identities, self._answered = self._answered, []
+        if self._bell is None or time.monotonic() - self._swept_at > SWEEP_INTERVAL:
+            identities, self._swept_at = list(self._pending), time.monotonic()
+        for identity in identities:
+            if identity not in self._pending:
+                continue
+            for answer in self._grid.pull_messages([identity]):  # one at a time: each may be a whole model
                 pending = self._pending.pop(answer.metadata.reply_to_message_id, None)
                 if pending is not None:
                     yield from self._received(pending, answer)

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import uvicorn
+from flwr.superlink.servicer.fleet import fleet_handlers
+from flwr.superlink.servicer.runtime import runtime_handlers
 
 from potluck.flower.answer_limit import AnswerLimit
+from potluck.flower.long_polling import LongPolling
 from potluck.flower.same_user import SameUserProtocol
 
 NODE_PATH = "/v1/fleet/"
@@ -156,7 +159,9 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
     """In the place of ``uvicorn.run``: the same server, listening at both ports."""
     public_host, public_port = os.environ["POTLUCK_PUBLIC_HOST"], int(os.environ["POTLUCK_PUBLIC_PORT"])
     max_bytes, ready = int(os.environ["POTLUCK_MAX_REQUEST_BYTES"]), Path(os.environ["POTLUCK_READY"])
-    filtered = PortFilter(app, public_port, max_bytes, ready)
+    polled = LongPolling(app, Path(os.environ["POTLUCK_BELLS"]), lambda: server.should_exit)
+    polled.watch(fleet_handlers, runtime_handlers)
+    filtered = PortFilter(polled, public_port, max_bytes, ready)
     known = {name: value for name, value in settings.items() if name not in ("reload", "workers")}
     GuardedProtocol.public_port = public_port
     settings = {**known, "http": GuardedProtocol, "ws": "none"}
@@ -166,8 +171,6 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
 
 if __name__ == "__main__":
     from flwr.superlink.cli import flower_superlink
-    from flwr.superlink.servicer.fleet import fleet_handlers
-    from flwr.superlink.servicer.runtime import runtime_handlers
 
     AnswerLimit(int(os.environ["POTLUCK_MAX_ANSWER_BYTES"])).hold(fleet_handlers, runtime_handlers)
     uvicorn.run = run  # type: ignore[assignment]  # which is how the SuperLink starts to listen

@@ -20,8 +20,6 @@ from potluck.core.processes import ending_with_parent
 
 HERE = Path(__file__).parent
 APP = HERE / "app"
-OTHER_APPS = ("flwr-agentapp", "flwr-serverapp", "flwr-simulation", "flwr-connector", "flwr-model")
-"""What a server could have a node run besides a ClientApp."""
 GRACE = 15.0
 """Seconds that a program has to end by itself."""
 
@@ -142,15 +140,3 @@ def flwr(environment: dict[str, str], *arguments: str) -> dict[str, Any]:
         reason = printed.get("error-message") or (done.stdout + done.stderr).strip()
         raise PotluckError(f"`flwr {' '.join(arguments[:2])}` failed: {reason}")
     return printed
-
-
-def only_our_app(folder: Path) -> Path:
-    """A folder of programs for a SuperNode's PATH: they run potluck's own ClientApp, and nothing else."""
-    folder.mkdir(parents=True, exist_ok=True)
-    own = f'exec "{sys.executable}" -P "{HERE / "verified_clientapp.py"}" "$@"'
-    refusal = 'echo "The server asks this node to run $0, to which nobody here agreed." >&2; exit 1'
-    for name, line in {"flwr-clientapp": own, **dict.fromkeys(OTHER_APPS, refusal)}.items():
-        script = folder / name
-        script.write_text(f"#!/bin/sh\n{line}\n")
-        script.chmod(0o700)
-    return folder

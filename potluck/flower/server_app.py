@@ -23,6 +23,7 @@ from potluck.core.samples import SharedData
 from potluck.engines import pick_device
 from potluck.federation.federation import Federation
 from potluck.flower.acceptance import Acceptance
+from potluck.flower.bell import Bell
 from potluck.flower.certificates import fingerprint, fingerprint_of, sealing
 from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
@@ -52,7 +53,8 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
         path = Path(str(config["federation"]))
         file = read_federation(path)
         out = Path(str(config.get("out") or f"runs/{path.stem}-{file.seed}"))
-        ServerRun(grid, file, out, progress).run(bool(config.get("resume")))
+        bell = Bell(Path(str(config["bells"]))) if config.get("bells") else None
+        ServerRun(grid, file, out, progress, bell).run(bool(config.get("resume")))
         progress.finish("")
     except StoppedError:
         progress.finish("stopped")
@@ -72,9 +74,12 @@ class ServerRun:
         file: the federation file.
         out: the run folder.
         progress: where it says what happens, and hears whether to stop.
+        bell: tells which messages have been answered; None where nobody rings it.
     """
 
-    def __init__(self, grid: Grid, file: FederationFile, out: Path, progress: ProgressLog) -> None:
+    def __init__(
+        self, grid: Grid, file: FederationFile, out: Path, progress: ProgressLog, bell: Bell | None = None
+    ) -> None:
         self.file, self.out, self._progress = file, out, progress
         self.method = file.build_method()
         self.limits = Limits(bytes=file.max_payload_bytes)
@@ -119,6 +124,7 @@ class ServerRun:
             stopped=progress.stop_requested,
             check=self._acceptance.check,
             audit_log=self._audit_log,
+            bell=bell,
         )
 
     def run(self, resume: bool) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +49,7 @@ class SuperLink:
         self._progress_path = self._home / "progress.log"
         self._progress = ProgressLog(self._progress_path)
         self._ready = self._home / "ready"
+        self._bells = Path(tempfile.mkdtemp(prefix="potluck-"))  # mode 0700, and short: a socket's path is
         self._port = free_port()
         self._environment = environment(
             self._home,
@@ -55,6 +58,7 @@ class SuperLink:
             POTLUCK_MAX_REQUEST_BYTES=str(MAX_REQUEST_BYTES),
             POTLUCK_MAX_ANSWER_BYTES=str(file.max_payload_bytes),
             POTLUCK_READY=str(self._ready),
+            POTLUCK_BELLS=str(self._bells),
         )
         self._lock: BaseFileLock | None = None
         self._program: Program | None = None
@@ -87,6 +91,7 @@ class SuperLink:
         assert self._program is not None
         assert self._lock is not None
         self._program.stop()
+        shutil.rmtree(self._bells, ignore_errors=True)
         self._lock.release()
 
     def follow(self, report: Callable[[str], None]) -> str:
@@ -151,7 +156,7 @@ class SuperLink:
             if entry.key is not None:
                 self._register(entry.key)
         self._ready.touch()
-        settings = {"federation": self._path, "out": self._out, "progress": self._progress_path}
+        settings = {"federation": self._path, "out": self._out, "progress": self._progress_path, "bells": self._bells}
         config = [f"{name}={json.dumps(str(value))}" for name, value in settings.items()]
         config += [f"resume={str(self._resume).lower()}", f"server={os.getpid()}"]
         started = flwr(self._environment, "run", str(APP), "potluck", "--run-config", " ".join(config))

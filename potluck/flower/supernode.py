@@ -1,4 +1,4 @@
-"""The participant's side of Flower: its own process, and a SuperNode that passes messages to it."""
+"""The participant's side of Flower: its own process, and a node that passes messages to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
 from potluck.core.metrics import readable, title
 from potluck.flower.client import Client
-from potluck.flower.processes import HERE, Program, environment, free_port, only_our_app
+from potluck.flower.node import FORGOTTEN, LET_IN, RECEIVED, SENT
+from potluck.flower.processes import HERE, Program, environment
 from potluck.flower.protocol import (
     MAX_HEAD_BYTES,
     Advance,
@@ -35,15 +36,11 @@ from potluck.flower.protocol import (
 log = logging.getLogger(__name__)
 
 REFUSED = "Exit Code: 305"
-"""What Flower's SuperNode logs when the server does not let it in."""
-LET_IN = "SuperNode ID:"
-"""What it logs when it was let in."""
+"""What a node logs when the server does not let it in."""
 ALREADY_IN = "[code: 2004]"
 """What the server says of a key it does not know, and of one whose node it believes to be there already."""
 RETRY_TIMEOUT = 75.0
 """Seconds until the server has noticed that a node is gone which could not say so."""
-RECEIVED, SENT = "Received", "Sent successfully"
-"""What it logs when a message has come in, and when an answer has gone out."""
 
 
 class TryAgainError(PotluckError):
@@ -51,7 +48,7 @@ class TryAgainError(PotluckError):
 
 
 class LocalSocket:
-    """A socket in a folder that only this user can enter, where the ClientApp hands messages over.
+    """A socket in a folder that only this user can enter, where the node hands messages over.
 
     Args:
         max_payload_bytes: how many bytes a payload of the server's may have.
@@ -91,35 +88,40 @@ class LocalSocket:
 
 
 class SuperNode:
-    """A SuperNode that runs nothing but potluck's own thin ClientApp.
+    """The program that is connected to the server for this participant.
 
     Args:
         server: the address of the server, as HOST:PORT.
         address: where the participant's process listens.
-        home: a folder for Flower's files.
+        home: a folder for its log.
         certificates: a file with the authority that signed the server's certificate; None without TLS.
         key: a file with the participant's private key; None without keys.
+        max_payload_bytes: how many bytes a payload of the server's may have.
     """
 
-    def __init__(self, server: str, address: str, home: Path, certificates: str | None, key: str | None) -> None:
+    def __init__(
+        self, server: str, address: str, home: Path, certificates: str | None, key: str | None, max_payload_bytes: int
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        settings = environment(home)
-        settings["PATH"] = f"{only_our_app(home / 'bin')}:{settings['PATH']}"
-        command = [sys.executable, "-P", str(HERE / "verified_supernode.py")]
-        command += ["--superlink", server, "--port", str(free_port())]
-        command += ["--insecure"] if certificates is None else ["--root-certificates", certificates]
-        command += [] if key is None else ["--auth-supernode-private-key", key]
-        command += ["--node-config", f'potluck-socket="{address}"']
+        most = max_payload_bytes + 2 * MAX_HEAD_BYTES
+        command = [sys.executable, "-P", str(HERE / "node.py"), "--server", server, "--socket", address]
+        command += ["--most", str(most)]
+        command += [] if certificates is None else ["--root-certificates", certificates]
+        command += [] if key is None else ["--key", key]
         self._server = server
         self._log = home / "supernode.log"
         self._log.unlink(missing_ok=True)
-        self._program = Program(command, settings, self._log)
+        self._program = Program(command, environment(home), self._log)
 
     def check(self) -> None:
         """Raises if it has ended: it should not by itself."""
         if self._program.ended is None:
             return
         logged = self._program.tail(200)
+        if FORGOTTEN in logged:
+            raise TryAgainError(
+                f"{FORGOTTEN} Another one answers at {self._server}, or the clock of this machine is ahead of its."
+            )
         if REFUSED not in logged:
             raise PotluckError(f"Flower's node ended ({self._program.ended}). Its log:\n{self._program.tail(40)}")
         lines = [line.strip() for line in logged.splitlines()]
@@ -132,7 +134,7 @@ class SuperNode:
         kind = TryAgainError if ALREADY_IN in reason else PotluckError
         raise kind(
             f"The server at {self._server} did not let this machine in: {reason} Give the public half of your key to "
-            f"those who run the server; and see that no other machine uses the key."
+            f"those who run the server; and see that no other machine uses the key, nor an earlier start of this one."
         )
 
     def is_let_in(self) -> bool:
@@ -166,10 +168,12 @@ def participate(
     local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
     try:
         while not client.is_done:
-            node = SuperNode(server, local.address, home, certificates, key)
+            node = SuperNode(server, local.address, home, certificates, key, max_payload_bytes)
             try:
                 while not client.is_done:
-                    if not local.answer_one(client, report):
+                    if local.answer_one(client, report):
+                        began = time.monotonic()
+                    else:
                         node.check()
                         if not warned and time.monotonic() - began > 20 and not node.is_let_in():
                             warned = True
@@ -178,7 +182,7 @@ def participate(
             except TryAgainError as error:
                 if time.monotonic() - began > RETRY_TIMEOUT:
                     raise
-                report(f"{error} Perhaps it believes that an earlier start is still there; trying again.")
+                report(f"{error} Trying again.")
                 time.sleep(5)
             finally:
                 node.stop()

@@ -106,3 +106,41 @@ def test_who_is_slow_is_said_once(tmp_path, monkeypatch):
     answers = {name: answer for name, _, answer in gateway.ask(asked, dict.fromkeys(asked, 0.3), lambda _: False)}
     assert isinstance(answers["p2"], NoAnswer)
     assert [line.partition(":")[0] for line in reported] == ["p2 is slow"]
+
+
+class Rung:
+    """A bell that tells what it is told to."""
+
+    def __init__(self, grid):
+        self.grid, self.looked = grid, []
+
+    def wait(self, seconds):
+        return list(self.grid._replies)
+
+    def pull(self, identities):
+        found = list(identities)
+        self.looked.append(found)
+        return FakeGrid.pull_messages(self.grid, found)
+
+
+def test_with_a_bell_only_answers_that_have_come_are_fetched_one_by_one(tmp_path):
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
+    bell = Rung(grid)
+    grid.pull_messages = bell.pull
+    gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), bell=bell)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 5)
+    bell.looked.clear()
+    asked = {name: Evaluate(round=1).message() for name in ("p0", "p1", "p2")}
+    answers = [name for name, _, _ in gateway.ask(asked, dict.fromkeys(asked, 5.0), lambda _: False)]
+    assert sorted(answers) == ["p0", "p1", "p2"]
+    assert [len(found) for found in bell.looked] == [1, 1, 1]
+
+
+def test_what_the_bell_does_not_tell_is_found_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(gateway_module, "SWEEP_INTERVAL", 0.01)
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
+    bell = Rung(grid)
+    bell.wait = lambda seconds: ["of another run"]
+    gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), bell=bell)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 5)
+    assert len(gateway.connections) == 3

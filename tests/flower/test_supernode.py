@@ -11,8 +11,9 @@ import pytest
 
 from potluck.core.errors import PotluckError
 from potluck.flower import supernode
+from potluck.flower.node import FORGOTTEN, LET_IN, RECEIVED, SENT
 from potluck.flower.protocol import Acknowledged, Advance, Evaluate, Finished, Message, PhaseEnded, PublicData
-from potluck.flower.supernode import ALREADY_IN, LET_IN, RECEIVED, REFUSED, SENT, LocalSocket, SuperNode, TryAgainError
+from potluck.flower.supernode import ALREADY_IN, REFUSED, LocalSocket, SuperNode, TryAgainError
 
 ASKED = Advance(phase="round", round=2, step=1).message(b"x" * 2000)
 ANSWER = PhaseEnded(
@@ -40,7 +41,7 @@ def local():
 
 
 def handed_over(local, message, client):
-    """A message through the socket, as the ClientApp hands it over: the answer, and the lines that the owner reads."""
+    """A message through the socket, as the node hands it over: the answer, and the lines that the owner reads."""
     got, lines = [], []
 
     def app():
@@ -114,7 +115,7 @@ def node(tmp_path, monkeypatch):
     def made(log, ended=1, **settings):
         commands = []
         monkeypatch.setattr(supernode, "Program", lambda command, *_: (commands.append(command), Ended(log, ended))[1])
-        given = {"certificates": None, "key": None, **settings}
+        given = {"certificates": None, "key": None, "max_payload_bytes": 1000, **settings}
         found = SuperNode("example.org:8443", "/socket", tmp_path / "home", **given)
         (tmp_path / "home" / "supernode.log").write_text(log)
         return found, commands[0]
@@ -131,6 +132,7 @@ def test_a_node_that_runs_is_fine(node):
     [
         (f"{REFUSED}\n[code: 2001] no such key", PotluckError, "did not let this machine in: .code: 2001. no such key"),
         (f"{REFUSED}\n{ALREADY_IN} known", TryAgainError, "did not let this machine in"),
+        (FORGOTTEN, TryAgainError, "clock of this machine"),
         (f"{REFUSED}\n[SSL: WRONG]", PotluckError, r"certificate of the server at example\.org:8443 was refused"),
         ("out of order", PotluckError, r"Flower's node ended \(1\). Its log:\nout of order"),
     ],
@@ -144,11 +146,10 @@ def test_one_that_ended_is_explained(node, log, kind, why):
 def test_with_tls_and_a_key_it_is_told_of_both_and_without_of_neither(node):
     _, plain = node("")
     _, secure = node("", certificates="/ca.crt", key="/ann")
-    assert "--insecure" in plain
-    assert "--auth-supernode-private-key" not in plain
-    assert "--insecure" not in secure
+    assert "--root-certificates" not in plain
+    assert "--key" not in plain
     assert secure[secure.index("--root-certificates") + 1] == "/ca.crt"
-    assert secure[secure.index("--auth-supernode-private-key") + 1] == "/ann"
+    assert secure[secure.index("--key") + 1] == "/ann"
 
 
 def test_its_log_says_whether_it_is_let_in(node):

@@ -102,7 +102,7 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
         site.join("p0", "p1")
         site.until(lambda: len(list(marks.glob("at-work-*"))) == 2, "both to train")
         for process, command in _processes():
-            if "supernode.py" in command and str(tmp_path / "keys" / "p1") in command:
+            if "node.py" in command and str(tmp_path / "keys" / "p1") in command:
                 os.kill(process, signal.SIGKILL)
         site.kill("p1")
         (marks / "hold").unlink()
@@ -155,18 +155,22 @@ if "join" in sys.argv:
 
 @needs_another_user
 def test_another_user_of_the_machine_reaches_neither_messages_nor_controls(tmp_path):
-    """Flower answers whoever connects: with tasks and tokens at a participant, and at the server with all controls."""
+    """Flower answers whoever connects to its control port; a participant's programs listen at no port."""
     site = guarded(tmp_path, rounds=1)
     with site:
         site.serve()
         site.join("p0")
         site.until(lambda: "p0 is here" in site.said("serve"), "p0 to come")
-        here = [command for _, command in _processes() if str(tmp_path) in command]
-        commands = {name: command for command in here for name in PROGRAMS if name in command}
-        for name, (path, context) in PROGRAMS.items():
-            port = int(re.search(r"--port (\d+)", commands[name])[1])
-            assert ask(port, path, context(tmp_path / "keys")) > 0, "it answers its owner"
-            assert as_another_user(ask, port, path, context(tmp_path / "keys")) == 0
+        here = {process: command for process, command in _processes() if str(tmp_path) in command}
+        (control,) = (command for command in here.values() if "port_filter.py" in command)
+        port = int(re.search(r"--port (\d+)", control)[1])
+        context = ssl.create_default_context(cafile=str(tmp_path / "keys" / "ca.crt"))
+        assert ask(port, "/v1/control/list-runs", context) > 0, "it answers its owner"
+        assert as_another_user(ask, port, "/v1/control/list-runs", context) == 0
+        of_participant = [each for each, command in here.items() if "node.py" in command or " join " in command]
+        assert len(of_participant) == 2
+        assert [port for each in of_participant for port in listening(each)] == []
+        assert listening(next(each for each, command in here.items() if command == control)), "it could be seen"
         assert "Turned away another user" in (tmp_path / "run" / "flower" / "superlink.log").read_text()
         site.join("p1")
         site.wait("serve", "p0", "p1")
@@ -176,14 +180,19 @@ def test_another_user_of_the_machine_reaches_neither_messages_nor_controls(tmp_p
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "state-p0").rglob("*") if not path.is_socket()} == {0}
 
 
-PROGRAMS = {
-    "port_filter.py": (
-        "/v1/control/list-runs",
-        lambda keys: ssl.create_default_context(cafile=str(keys / "ca.crt")),
-    ),
-    "verified_supernode.py": ("/v1/runtime/acquire-task", lambda keys: None),
-}
-"""Flower's programs that listen on this machine, what they are asked, and how they prove who they are."""
+def listening(process):
+    """The ports at which a process listens."""
+    sockets = set()
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(os.readlink(path))
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                found.append(int(local.rpartition(":")[2], 16))
+    return found
 
 
 def ask(port, path, context):
