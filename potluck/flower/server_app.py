@@ -93,7 +93,7 @@ class ServerRun:
         )
         key = None if file.tls is None else file.tls.key
         self._audit_log = AuditLog(out / "audit.jsonl", "the server", sealing(key))
-        known = {name: fingerprint_of(public) for public, name in (file.keys or {}).items()}
+        known = {name: fingerprint_of(public) for name, public in (file.keys or {}).items()}
         self._audit_log.note(
             "opened", potluck=potluck.__version__, key=None if key is None else fingerprint(key), keys=known or None
         )

@@ -12,6 +12,7 @@ import torch
 import potluck
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.payload import Payload
+from potluck.flower.certificates import fingerprint, make_keys
 from potluck.flower.progress import ProgressLog
 from potluck.flower.protocol import Message
 from potluck.flower.server_app import serve
@@ -30,21 +31,18 @@ join_timeout = {join_timeout}
 answer_timeout = 5
 {more}
 method = "{method}"
-[[participants]]
-name = "p0"
-[[participants]]
-name = "p1"
-[[participants]]
-name = "p2"
+{people}
 """
+PEOPLE = "".join(f'\n[[participants]]\nname = "p{i}"' for i in range(3))
 
 
 @pytest.fixture
 def site(tmp_path):
     """Serves a file to those in a grid; returns what was said of it."""
 
-    def served(grid=None, method="FedAvg", more="", join_timeout=5, **config):
-        (tmp_path / "federation.toml").write_text(FILE.format(method=method, more=more, join_timeout=join_timeout))
+    def served(grid=None, method="FedAvg", more="", join_timeout=5, entries=PEOPLE, **config):
+        text = FILE.format(method=method, more=more, join_timeout=join_timeout, people=entries)
+        (tmp_path / "federation.toml").write_text(text)
         if grid is None:
             grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
         places = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": tmp_path / "p.log"}
@@ -71,6 +69,18 @@ def test_a_federation_is_served_from_its_file_to_its_end(site, tmp_path):
     assert [line.partition(":")[0] for line in rounds] == ["round 1 of 2", "round 2 of 2"]
     assert all("mean accuracy" in line for line in rounds)
     assert "after round 2" in (tmp_path / "run" / "table.txt").read_text()
+
+
+def test_the_fingerprints_of_keys_are_in_the_audit_log(site, tmp_path):
+    """Nobody comes here, since nodes of this grid have no keys."""
+    keys = tmp_path / "keys"
+    make_keys(keys, ["p0", "p1", "p2"], ["localhost"], 1)
+    entries = "".join(f'\n[[participants]]\nname = "p{i}"\nkey = "{keys}/p{i}.pub"' for i in range(3))
+    tls = f'[tls]\ncertificate = "{keys}/server.pem"\nkey = "{keys}/server.key"\nauthority = "{keys}/ca.crt"'
+    with pytest.raises(PotluckError, match="0 participants are here"):
+        site(join_timeout=0.1, more='on_too_few = "fail"', entries=f"{entries}\n{tls}")
+    opened = json.loads((tmp_path / "run" / "audit.jsonl").read_text().splitlines()[0])
+    assert opened["keys"] == {name: fingerprint(str(keys / name)) for name in ("p0", "p1", "p2")}
 
 
 def test_tables_with_columns_of_their_own_are_described(site, tmp_path):
