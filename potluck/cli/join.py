@@ -15,8 +15,9 @@ from rich.console import Console
 
 import potluck
 from potluck.cli.console import messages
-from potluck.cli.serve import need_flower, terminable
+from potluck.cli.serve import need_flower
 from potluck.core.errors import SettingsError
+from potluck.core.interruptions import INTERRUPTED, Interruptions
 from potluck.core.processes import held_alone
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def join(
         key=None if settings.key is None else fingerprint(settings.key),
         server=_identity_of(server, settings).strip(),
     )
+    interruptions = Interruptions()
     client = Client(
         settings.build(),
         pick_device(settings.device),
@@ -91,10 +93,11 @@ def join(
         policy=settings.policy,
         audit_log=audit_log,
         dry_run=dry_run,
+        interruptible=interruptions.interruptible,
     )
     console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
     try:
-        with terminable():
+        with interruptions:
             participate(
                 client,
                 server,
@@ -103,10 +106,11 @@ def join(
                 key=settings.key,
                 max_payload_bytes=settings.max_payload_bytes,
                 report=lambda line: console.print(line, markup=False),
+                check=interruptions.check,
             )
     except KeyboardInterrupt:
         console.print(f"Stopped. Your state is in {state}; the same command goes on.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         lock.release()
     if dry_run:

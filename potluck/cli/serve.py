@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from potluck.cli.console import messages
 from potluck.core.errors import PotluckError, SettingsError, how_to_install
+from potluck.core.interruptions import INTERRUPTED, Interruptions
 
 
 def serve(
@@ -43,19 +40,21 @@ def serve(
     if settings.tls is None:
         console.print("Without TLS nothing is encrypted and nobody proves who they are: for a trial on one machine.")
     console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
+    link: SuperLink | None = None
     try:
-        with terminable(), SuperLink(file, settings, folder, resume) as link:
-            try:
-                failed = link.follow(lambda line: console.print(line, markup=False))
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
-                console.print("Stopping.")
-                link.ask_to_stop()
-                raise
+        with Interruptions(at_once=lambda: None if link is None else link.stop_at_once()) as interruptions:
+            link = SuperLink(file, settings, folder, resume, interruptions.check)
+            with link:
+                try:
+                    failed = link.follow(lambda line: console.print(line, markup=False))
+                except KeyboardInterrupt:
+                    console.print("Stopping. Ctrl-C again stops at once.")
+                    link.ask_to_stop()
+                    raise
     except KeyboardInterrupt:
         again = ["potluck", "serve", str(file), *(["--out", str(out)] if out else []), "--resume"]
         console.print(f"Stopped. Participants wait; go on with:\n{shlex.join(again)}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     if failed:
         raise PotluckError(failed)
     typer.echo((folder / "table.txt").read_text())
@@ -66,17 +65,3 @@ def need_flower() -> None:
     """Says what to install where Flower is missing."""
     if find_spec("flwr") is None:
         raise SettingsError(f"A real federation needs Flower: {how_to_install('flower')}")
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Inside, SIGTERM stops as cleanly as Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

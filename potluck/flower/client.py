@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.exchange_order import Phase
+from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival
 from potluck.core.payload import MAX_BYTES, Payload
@@ -78,6 +80,7 @@ class Client:
         audit: is told of every payload that is sent and received; by default None.
         policy: what its owner allows, whatever the server asks for; by default everything that it agrees to.
         dry_run: whether its owner only wants to see the terms: it declines, and has finished. By default it does not.
+        interruptible: around work that Ctrl-C may cut off: training, measuring, and asking its owner. By default none.
         audit_log: where it notes who asked for what, and what left; by default nowhere.
     """
 
@@ -95,7 +98,9 @@ class Client:
         policy: Policy | None = None,
         audit_log: AuditLog | None = None,
         dry_run: bool = False,
+        interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        self._interruptible = interruptible
         self.participant = participant
         self.finished: int | None = None
         """After how many rounds the federation ended, once it has."""
@@ -200,10 +205,10 @@ class Client:
                 channel = channel_of(invitation, self._allow_imports, limits, self._audit)
                 kind = method_class(invitation, self._allow_imports)
                 if self._dry_run:
-                    self._consent(invitation, kind)
+                    self._ask(invitation, kind)
                 self._policy.check_invitation(invitation, kind, self._own_public)
                 self._policy.check_room(invitation, self._folder)
-                refused = "its owner looks at the terms" if self._dry_run else self._consent(invitation, kind)
+                refused = "its owner looks at the terms" if self._dry_run else self._ask(invitation, kind)
                 if refused is not None:
                     raise PotluckError(refused)
                 self._accept(invitation, method_of(invitation, self._allow_imports), channel)
@@ -216,6 +221,10 @@ class Client:
         self.declined = None
         has_public = invitation.public is None or self._public is not None
         return Accepted.of(me, has_public).message()
+
+    def _ask(self, invitation: Invitation, kind: type[Method]) -> str | None:
+        with self._interruptible():
+            return self._consent(invitation, kind)
 
     def _accept(self, invitation: Invitation, method: Method, channel: Channel) -> None:
         """Finds the public data, and prepares the participant if they are here."""
@@ -335,7 +344,8 @@ class Client:
         if session is None:
             raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
         began = time.perf_counter()
-        reached = session.advance_alone(reply, self._device)
+        with self._interruptible():
+            reached = session.advance_alone(reply, self._device)
         session.seconds += time.perf_counter() - began
         if isinstance(reached, Exchange):
             self._reached, self._exchange = (phase, round, step), reached.name
@@ -357,7 +367,7 @@ class Client:
             head = ExchangeReached(**place, exchange=arrival.exchange.name)
             return head.message(arrival.exchange.payload.to_bytes())
         self._keep_state(store, asked.round)
-        scores = self._policy.scores(self.participant, self._answering, self._device) if asked.phase == "round" else {}
+        scores = self._measured() if asked.phase == "round" else {}
         metrics = scores.pop(OWN, {})
         return PhaseEnded(**place, notes=plain_notes(arrival.notes), metrics=metrics, models=scores).message()
 
@@ -384,10 +394,15 @@ class Client:
                 self._restore(store, round)
             scores = ledger.evaluation(newest)
             if scores is None:
-                scores = self._policy.scores(self.participant, self._answering, self._device)
+                scores = self._measured()
                 ledger.keep_evaluation(newest, scores)
         others = {model: metrics for model, metrics in scores.items() if model != OWN}
         return Evaluated(name=self.participant.name, round=round, metrics=scores[OWN], models=others).message()
+
+    def _measured(self) -> Scores:
+        """The metrics that its owner lets leave."""
+        with self._interruptible():
+            return self._policy.scores(self.participant, self._answering, self._device)
 
     def _restore(self, store: ClientStore, round: int) -> None:
         """Takes up the state after a round."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,11 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def stop_at_once(self) -> None:
+        """Asks it and all that it started to end, and does not wait. Takes no lock: it may be called at any time."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+
     def tail(self, lines: int = 15) -> str:
         """The last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -111,10 +116,11 @@ def _runs(process: int) -> bool:
     return True
 
 
-def wait_for_port(port: int, program: Program, seconds: float = 60.0) -> None:
-    """Until a program listens."""
+def wait_for_port(port: int, program: Program, seconds: float = 60.0, check: Callable[[], None] = lambda: None) -> None:
+    """Until a program listens. ``check`` is called all the time, and may raise."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
+        check()
         with socket.socket() as probe:
             probe.settimeout(1.0)
             if probe.connect_ex(("127.0.0.1", port)) == 0:

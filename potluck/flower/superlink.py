@@ -39,9 +39,18 @@ class SuperLink:
         file: what it holds.
         out: the run folder.
         resume: whether to go on with the run in it.
+        check: called where starting and following may end, to raise if they are to; by default they are not.
     """
 
-    def __init__(self, path: Path, file: FederationFile, out: Path, resume: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        file: FederationFile,
+        out: Path,
+        resume: bool,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._check = check
         self._file, self._path, self._out, self._resume = file, path.resolve(), out.resolve(), resume
         self._home = self._out / "flower"
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +89,7 @@ class SuperLink:
         self._ready.unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
         try:
-            wait_for_port(self._port, self._program)
+            wait_for_port(self._port, self._program, check=self._check)
             self._start_run()
         except BaseException:
             self._program.stop()
@@ -102,6 +111,7 @@ class SuperLink:
                 report(line)
             if outcome is not None:
                 return outcome
+            self._check()
             if self._program is not None and self._program.ended is not None:
                 return f"Flower's server ended ({self._program.ended}); the end of its log:\n{self._program.tail()}"
             if self._is_over():
@@ -126,6 +136,11 @@ class SuperLink:
             f"The ServerApp, which runs the rounds, ended without a word; see {self._home / 'superlink.log'}. "
             f"Participants wait; go on with --resume."
         )
+
+    def stop_at_once(self) -> None:
+        """Ends everything without waiting for anything."""
+        if self._program is not None:
+            self._program.stop_at_once()
 
     def ask_to_stop(self) -> None:
         """Has the run stop after what it is doing, and waits for it a little."""
@@ -154,6 +169,7 @@ class SuperLink:
         )
         for entry in self._file.participants:
             if entry.key is not None:
+                self._check()
                 self._register(entry.key)
         self._ready.touch()
         settings = {"federation": self._path, "out": self._out, "progress": self._progress_path, "bells": self._bells}

@@ -163,14 +163,27 @@ def participate(
     key: str | None = None,
     max_payload_bytes: int,
     report: Callable[[str], None] = log.info,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answers the server's messages until the federation has ended, or an invitation to it was declined."""
+    """Answers the server's messages until the federation has ended, or an invitation to it was declined.
+
+    Args:
+        client: answers them.
+        server: the address of the server, as HOST:PORT.
+        home: a folder for the node's log.
+        certificates: a file with the authority that signed the server's certificate; by default no TLS.
+        key: a file with the participant's private key; by default none.
+        max_payload_bytes: how many bytes a payload of the server's may have.
+        report: is given a line for everything that happens; by default the log.
+        check: called where this may end, to raise if it is to; by default it is not.
+    """
     local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
     try:
         while not client.is_done:
             node = SuperNode(server, local.address, home, certificates, key, max_payload_bytes)
             try:
                 while not client.is_done:
+                    check()
                     if local.answer_one(client, report):
                         began = time.monotonic()
                     else:
@@ -183,7 +196,9 @@ def participate(
                 if time.monotonic() - began > RETRY_TIMEOUT:
                     raise
                 report(f"{error} Trying again.")
-                time.sleep(5)
+                for _ in range(50):
+                    check()
+                    time.sleep(0.1)
             finally:
                 node.stop()
     finally:

@@ -110,7 +110,7 @@ def test_a_machine_that_crashed_and_is_started_again_comes_back_with_its_key(tmp
         site.wait("serve", "p0", "p1")
     agree(site.rows(), site.serial(), 1e-12)
     assert "p1 is back" in site.said("serve")
-    assert "trying again" in site.said("p1")
+    assert "Trying again" in site.said("p1")
 
 
 def test_an_answer_that_is_too_large_is_refused_while_it_comes_in(tmp_path, monkeypatch):
