@@ -11,15 +11,17 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from potluck.core.errors import PotluckError
+from potluck.core.errors import PayloadError, PotluckError
+from potluck.core.payload import DIMENSIONS, read_header
 
 START = "0" * 64
 """What stands for the line before the first one."""
-MOST_NAMES = 50
-"""How many tensors of a payload are named."""
+MOST_NAMES, LONGEST_NAME = 50, 200
+"""How many tensors and facts of a payload are named, and with how many characters."""
 
 OF_A_RUN = ("federation", "participant")
 """What says whose messages of which run are compared: those that both sides know of."""
@@ -115,11 +117,14 @@ def outline(body: bytes) -> dict[str, list[Any]] | None:
     """What a payload holds, by the header of its safetensors: each tensor's type and shape, and the names of facts."""
     if not body:
         return None
-    header = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
-    facts = json.loads((header.pop("__metadata__", None) or {}).get("facts", "{}"))
-    named = {name: [like["dtype"], *like["shape"]] for name, like in list(header.items())[:MOST_NAMES]}
-    more = {"…": [f"{len(header) - MOST_NAMES} more"]} if len(header) > MOST_NAMES else {}
-    return {**named, **more, **{f"fact {name}": [] for name in facts}}
+    header, facts = read_header(body)
+    first = dict(islice(header.items(), MOST_NAMES))
+    if any(len(str(like["dtype"])) > 8 or len(like["shape"]) > DIMENSIONS for like in first.values()):
+        raise PayloadError("a tensor has a type or a shape that there is not")
+    more = max(0, len(header) - MOST_NAMES) + max(0, len(facts) - MOST_NAMES)
+    named = {name: [str(like["dtype"]), *map(int, like["shape"])] for name, like in first.items()}
+    named |= {f"fact {name}": [] for name in islice(facts, MOST_NAMES)}
+    return {name[:LONGEST_NAME]: like for name, like in named.items()} | ({"…": [f"{more} more"]} if more else {})
 
 
 def unmatched(some: list[LogEntry], others: list[LogEntry]) -> tuple[list[LogEntry], list[LogEntry]]:

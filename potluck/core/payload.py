@@ -114,7 +114,7 @@ class Payload:
             finite: whether NaN and infinity are refused here; by default True. A schema refuses them later.
         """
         try:
-            facts = _read_facts(data, max_tensors, max_facts)
+            _, facts = read_header(data, max_tensors, max_facts)
             payload = Payload(load(data), facts)
             if deep := [name for name, tensor in payload.tensors.items() if tensor.ndim > DIMENSIONS]:
                 raise ValueError(f"tensor {deep[0]!r} has more than {DIMENSIONS} dimensions")
@@ -143,8 +143,18 @@ def _finite(tensor: torch.Tensor) -> bool:
     return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
 
 
-def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]:
-    """The facts, after the limits were checked, from the header alone: no tensor is read yet."""
+def read_header(
+    data: bytes, max_tensors: int = MAX_TENSORS, max_facts: int = MAX_FACTS
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a payload says of its tensors, by name, and its facts: no tensor is read yet.
+
+    Raises PayloadError for more than the limits, before anything is made of it, and other errors for what is damaged.
+
+    Args:
+        data: the bytes that ``to_bytes`` wrote.
+        max_tensors: how many tensors it may hold; by default 100,000.
+        max_facts: how many characters its facts may have; by default 2²⁴.
+    """
     length = int.from_bytes(data[:8], "little")
     if length > len(data) - 8:
         raise ValueError("its header is longer than all of it")
@@ -165,7 +175,7 @@ def _read_facts(data: bytes, max_tensors: int, max_facts: int) -> dict[str, Any]
     facts = json.loads(text)
     if not isinstance(facts, dict):
         raise PayloadError(f"The payload's facts are a {type(facts).__name__}; expected names and values.")
-    return facts
+    return header, facts
 
 
 T = TypeVar("T")

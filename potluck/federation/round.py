@@ -171,6 +171,8 @@ class ExchangeLoop:
         if first is None:
             return iter(())
         before = self._state_before(name)
+        # This one may be answered in the middle of another, whose server half has refused some of its own already.
+        of_another, self._server.refused = self._server.refused, {}
         try:
             with self._engine.timing("merge"):
                 replies = self._served(name, chain([first], answers))
@@ -187,6 +189,8 @@ class ExchangeLoop:
                 pass
             self._give_up(name, senders, before, error)
             return iter(())
+        finally:
+            self._server.refused = of_another
         return self._at_exchanges(resumed)
 
     def _watched(self, answers: Answers) -> Answers:
@@ -217,8 +221,7 @@ class ExchangeLoop:
 
     def _refuse_chosen(self, senders: list[str]) -> None:
         """Ends the halves of those whom the server's half refused."""
-        refused, self._server.refused = self._server.refused, {}
-        for sender, reason in refused.items():
+        for sender, reason in self._server.refused.items():
             if self._phase == "join" and not self._strangers([sender]):
                 raise RequirementsError(f"{sender} does not fit the others: {reason}.")
             senders.remove(sender)

@@ -12,6 +12,8 @@ from potluck.flower.protocol import Invitation
 
 PLACE = ("kind", "phase", "round", "step", "exchange")
 """What of a head says where in the course of a run a message belongs."""
+LONGEST = 200
+"""How long what somebody says of its place, and how many metrics, may be to be noted: nobody is to fill the log."""
 
 
 def terms_of(invitation: dict[str, Any]) -> str:
@@ -39,7 +41,10 @@ def note_message(
         body: its payload, of which names, shapes, size and checksum are noted; by default empty.
         why: why it was refused.
     """
-    place = {name: head[name] for name in PLACE if isinstance(head.get(name), str | int)}
+    place = {
+        name: said for name in PLACE if isinstance(said := head.get(name), str | int) and len(str(said)) <= LONGEST
+    }
+    measured = head["metrics"] if isinstance(head.get("metrics"), dict) else None
     offered = head if head.get("kind") == "invitation" else None
     terms = offered or (None if invitation is None else invitation.model_dump(mode="json"))
     try:
@@ -55,6 +60,6 @@ def note_message(
         bytes=len(body) or None,
         payload=hashlib.sha256(body).hexdigest() if body else None,
         holds=holds,
-        metrics=sorted(head["metrics"]) if isinstance(head.get("metrics"), dict) else None,
+        metrics=None if measured is None else [name[:LONGEST] for name in sorted(measured)[:LONGEST]],
         why=why,
     )

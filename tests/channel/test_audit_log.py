@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+import tracemalloc
 
 import pytest
 import torch
 
 from potluck.channel.audit_log import AuditLog, AuditLogError, outline, read, unmatched
+from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload
 
 
@@ -78,6 +80,31 @@ def test_an_outline_has_names_and_shapes_and_no_values():
     many = outline(Payload({f"t{n}": torch.zeros(1) for n in range(60)}).to_bytes())
     assert len(many) == 51
     assert many["…"] == ["10 more"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"a":[' + b"[],[],{}," * 700_000 + b"0]}",
+        b'{"a":{"dtype":"' + b"F" * 100_000 + b'","shape":[2],"data_offsets":[0,8]}}',
+        b'{"a":{"dtype":"F32","shape":[' + b"1," * 100_000 + b'1],"data_offsets":[0,4]}}',
+        b'{"a":{"dtype":"F32","shape":["x"],"data_offsets":[0,4]}}',
+    ],
+)
+def test_an_outline_of_what_is_no_payload_is_refused_before_anything_large_is_made_of_it(header):
+    body = len(header).to_bytes(8, "little") + header
+    tracemalloc.start()
+    with pytest.raises((ValueError, PayloadError)):
+        outline(body)
+    assert tracemalloc.get_traced_memory()[1] < 40 * 2**20
+    tracemalloc.stop()
+
+
+def test_an_outline_is_short_whatever_the_names():
+    names = ["é" * 5000, *(f"{'x' * 300}{n}" for n in range(500))]
+    found = outline(Payload({names[0]: torch.zeros(1)}, dict.fromkeys(names, 0)).to_bytes())
+    assert len(json.dumps(found)) < 20_000
+    assert found["…"] == ["451 more"]
 
 
 def test_two_sides_logs_of_one_run_are_compared():

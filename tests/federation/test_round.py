@@ -357,6 +357,40 @@ def test_whom_the_server_refuses_in_a_round_is_left_out_and_the_others_go_on():
     assert federation.method.log[3:] == ["p2 is ended", "p0 has an answer", "p1 has an answer"]
 
 
+class CatchingUp(Telling):
+    """The server's half refuses p0 while it waits for p1, which fetches something first."""
+
+    notes: ClassVar[dict[str, type]] = {"heard": int}
+
+    def round(self, me):
+        if me.name == "p1":
+            yield Exchange("fetch", Payload())
+        yield Exchange("say", Payload())
+
+    @potluck.exchange(lambda self, server, sender: Schema(), optional=True)
+    def fetch(self, server, answers):
+        return dict.fromkeys([sender for sender, _ in answers], Payload())
+
+    @potluck.exchange(lambda self, server, sender: Schema())
+    def say(self, server, answers):
+        for sender, _ in answers:
+            if sender == "p0":
+                server.refuse("p0", "it said too much")
+        return dict.fromkeys(["p1", "p2"], Payload())
+
+    @potluck.exchange(lambda self, server, sender: Schema({"x": TensorSpec((None,))}), optional=True)
+    def tell(self, server, answers):
+        return Payload()
+
+
+@pytest.mark.parametrize("with_strangers", [False, True])
+def test_a_refusal_is_of_its_own_exchange_also_where_another_is_answered_in_the_middle(with_strangers):
+    method = CatchingUp(log=[])
+    federation = with_a_stranger(method) if with_strangers else Federation(nets(), method, engine="serial")
+    assert [row["refused"] for row in federation.run(1).rows()] == ["it said too much", None, None]
+    assert federation.server.refused == {}
+
+
 def test_whom_the_server_refuses_at_joining_does_not_fit():
     with pytest.raises(potluck.RequirementsError, match=r"p2 does not fit the others: it says hello too loudly\."):
         Federation(nets(), Picky(log=[], phase="join"), engine="serial").run(1)
