@@ -105,7 +105,7 @@ class Job:
 
 
 _PLAIN = (str, int, float, bool, bytes, type(None), Task)
-_FREE = ("lr", "schedule", "epochs", "batch_size", "class_weight")
+_FREE = ("lr", "schedule", "epochs", "batch_size", "class_weight", "transform", "augment", "scale")
 
 
 def steps_of(plan: Plan) -> Hashable:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
-from torch.utils._pytree import tree_leaves
 
+from potluck.core.augmentation import Augmenter, Halves
 from potluck.core.errors import SettingsError
+from potluck.core.input_changes import TRIED, InputChanges, TransformKind, UnruledError, kind_of
 from potluck.core.inputs import as_model_reads
-from potluck.core.randomness import drawing
 from potluck.core.registry import import_object
 from potluck.core.settings import Settings
 
@@ -29,8 +29,21 @@ def _name(function: Any) -> Any:
     return f"{function.__module__}:{function.__qualname__}" if named else function
 
 
+def _augmentation(given: Any) -> Any:
+    """What is named; of a class of augmentations, one as it is by default; of several, one after the other."""
+    if isinstance(given, list | tuple):
+        return Augmenter([_augmentation(one) for one in given])
+    found = _named(given)
+    return found() if isinstance(found, type) and issubclass(found, Halves) else found
+
+
 Imported = Annotated[Callable[..., Any], BeforeValidator(_named), PlainSerializer(_name, when_used="json")]
 """A callable named as ``"package.module:name"``."""
+
+Augment = Annotated[
+    Callable[..., Any] | Halves, BeforeValidator(_augmentation), PlainSerializer(_name, when_used="json")
+]
+"""An augmentation, or its name as ``"package.module:name"``."""
 
 Schedule = Callable[[float, int], float]
 """(progress through this training from 0 to 1, round) → what the learning rate is multiplied by."""
@@ -67,8 +80,9 @@ class Plan(Settings):
         transform: turns a batch of inputs (a tensor, or a dict or tuple of several) into what the model reads, in
             training and prediction, in the place of ``scale``; by default None. One that draws random numbers is
             seeded in training, and refused where something is predicted.
-        augment: changes a batch of inputs, in training only; called with the batch and a generator to draw from. By
-            default nothing.
+        augment: changes a batch of inputs, in training only: what has ``draw`` and ``apply``, such as
+            ``potluck.data.Crop()``, or is called with the batch and a generator to draw from, or with one sample, as
+            torchvision's transforms; or a list of these. By default nothing.
         scale: which bytes (uint8) are divided by 255: "pictures" (the default), where a sample has two or more axes;
             "bytes", wherever they are; "never". No other integers are scaled or cast.
         class_weight: how much each label of the participant's own training data counts: "balanced", for all the same,
@@ -89,10 +103,10 @@ class Plan(Settings):
     schedule: Literal["constant", "linear", "cosine"] | Schedule | Imported = "constant"
     max_grad_norm: float | None = Field(None, gt=0)
     transform: Callable[[Any], Any] | Imported | None = None
-    augment: Callable[[Any, torch.Generator], Any] | Imported | None = None
+    augment: Augment | None = None
     scale: Literal["pictures", "bytes", "never"] = "pictures"
     class_weight: ClassWeight = None
-    _transform_draws: bool | None = PrivateAttr(None)
+    _changes: InputChanges | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Plan:
@@ -106,8 +120,7 @@ class Plan(Settings):
         """This plan with some settings changed; those that are None stay as they are."""
         kept = {name: getattr(self, name) for name in type(self).model_fields}
         changed = Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))
-        if changed.transform is self.transform:
-            changed._transform_draws = self._transform_draws
+        changed._changes = self._changes
         return changed
 
     def rate(self, progress: float, round: int) -> float:
@@ -121,21 +134,38 @@ class Plan(Settings):
             return as_model_reads(self.transform(x), dtype, "never")
         return as_model_reads(x, dtype, self.scale)
 
-    def draws(self, samples: Samples) -> bool:
-        """Whether ``transform`` draws random numbers, found out once, on two of these samples."""
+    @property
+    def changes(self) -> InputChanges:
+        """What ``transform`` and ``augment`` are, as far as it was found out."""
+        known = self._changes
+        if known is None or known.transform is not self.transform or known.augment is not self.augment:
+            self._changes = known = InputChanges(self.transform, self.augment)
+        return known
+
+    def look_again(self) -> None:
+        """Has ``transform`` and ``augment`` looked at anew, if their owner has changed what they are made of."""
+        if self._changes is not None and self._changes.outdated:
+            self._changes = None
+
+    def kind_of_transform(self, samples: Samples) -> TransformKind:
+        """Where ``transform`` can run, found out once, on some of these samples."""
         if self.transform is None:
-            return False
-        if self._transform_draws is None:
-            x = samples.at(slice(2))
-            (first, drew), (again, _) = (drawing(lambda: self.inputs(x, torch.float64)) for _ in range(2))
-            if not all(map(torch.equal, tree_leaves(first), tree_leaves(again))):
-                raise SettingsError(
-                    f"The plan's transform {_name(self.transform)} gives other results for the same inputs, and not "
-                    f"because of the global generators of torch, numpy or Python, which are seeded: so no seed decides "
-                    f"what it does. Do what is random in `augment`, which is given a generator to draw from."
-                )
-            self._transform_draws = drew
-        return self._transform_draws
+            return TransformKind.EACH
+        if self.changes.kind is None:
+            rows = torch.linspace(0, len(samples) - 1, min(TRIED, len(samples))).long()
+            try:
+                self.changes.kind = kind_of(lambda x: self.inputs(x, torch.float64), samples.at(rows))
+            except UnruledError as error:
+                raise SettingsError(f"The plan's transform {_name(self.transform)} {error}") from None
+        return self.changes.kind
+
+    def draws(self, samples: Samples) -> bool:
+        """Whether ``transform`` draws random numbers."""
+        return self.kind_of_transform(samples) is TransformKind.DRAWS
+
+    def with_inputs_ready(self) -> Plan:
+        """This plan for inputs that are as the model reads them already."""
+        return self.model_copy(update={"transform": None, "scale": "never"})
 
     def check_prediction(self, samples: Samples, owner: str) -> None:
         """Raises SettingsError where a prediction would change from one time to the next."""

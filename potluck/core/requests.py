@@ -83,7 +83,7 @@ class Work(Request):
 
     @abstractmethod
     def stack_key(self, job: Job) -> Hashable:
-        """What must be equal for jobs to be stacked, beside kind, architecture and the plan's transform."""
+        """What must be equal for jobs to be stacked, beside kind, architecture and what is done to inputs."""
 
     @abstractmethod
     def answer(self, job: Job, device: torch.device) -> Any:

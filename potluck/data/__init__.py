@@ -2,9 +2,11 @@
 
 ``loaders`` finds a data set (a ``Source``), ``synthetic`` generates one. ``partitioners`` splits its rows among
 participants (a ``Partition``), ``shifts`` has each of them see its inputs in a way of its own. ``public`` makes the
-public set that some methods need. ``plots`` and ``shift_plots`` draw who has and sees what.
+public set that some methods need. ``augmentation`` changes pictures while they are trained on. ``plots`` and
+``shift_plots`` draw who has and sees what.
 """
 
+from potluck.data.augmentation import Crop, Cutout, Flip, Normalize
 from potluck.data.loaders import SOURCES, Source, arrays, digits, generated, generated_images, load, npz, table
 from potluck.data.partitioners import (
     PARTITIONS,
@@ -28,8 +30,12 @@ __all__ = [
     "SHIFTS",
     "SOURCES",
     "Aside",
+    "Crop",
+    "Cutout",
+    "Flip",
     "Holdings",
     "ImageFolder",
+    "Normalize",
     "Partition",
     "Source",
     "arrays",

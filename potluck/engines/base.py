@@ -22,6 +22,7 @@ from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fitted, Predict, Request
 from potluck.core.samples import Samples
 from potluck.engines.hardware import computing_in, free_memory, total_memory
+from potluck.engines.ready_inputs import ReadyInputs
 from potluck.engines.record import EngineRecord
 from potluck.engines.threads import Threads
 
@@ -174,6 +175,8 @@ class Engine(EngineRecord, ABC):
         """How many parties run together, where a user decides."""
         self.storage: Storage | None = None
         """Where parties are while others run, if not in memory."""
+        self.ready = ReadyInputs()
+        """Makes inputs ready for models before anything is carried out."""
         self._threads = Threads()
         self._sessions: dict[str, Session] = {}
         self._places: dict[str, int] = {}

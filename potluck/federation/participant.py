@@ -324,7 +324,8 @@ class Participant(Joining):
         return asked or self.plan
 
     def look_again(self) -> None:
-        """Has its network inspected anew where its owner has a reference to it and may have changed it."""
+        """Has its network and its plan inspected anew where their owner may have changed what they are made of."""
+        self.plan.look_again()
         if isinstance(learner := self.held.get("learner"), Network) and not self.builds_its_model:
             learner.look_again()
         self.let_go()

@@ -72,12 +72,12 @@ def batch_schedule(samples: int, plan: Plan, seed: int, round: int, more: Sequen
 def batch_of(job: Job, step: Step, dtype: torch.dtype) -> dict[str, Tensor]:
     """What a step looks at, as columns: the rows, augmented, and the draws asked for.
 
-    The plan's transform comes later, in a whole stack at once, unless it draws random numbers: those are the job's own.
+    The plan's transform comes later, unless it draws random numbers: those are the job's own.
     """
     rows, columns = step.rows, job.samples.columns
     x = job.samples.read(rows, derive(job.seed, "items", step.number))
-    if job.plan.augment is not None:
-        x = job.plan.augment(x, generator(job.seed, "augment", step.number))
+    if (augment := job.plan.changes.augmenter) is not None:
+        x = augment(x, augmenting(job, step))
     if job.plan.draws(job.samples):
         with all_seeded(derive(job.seed, "transform", step.number)):
             x = job.plan.inputs(x, dtype)
@@ -91,6 +91,11 @@ def batch_of(job: Job, step: Step, dtype: torch.dtype) -> dict[str, Tensor]:
             noise = generator(job.seed, "gradient noise", name, step.number)
             batch[f"{GRADIENT_NOISE}{name}"] = torch.randn(shape, generator=noise, dtype=dtype)
     return batch
+
+
+def augmenting(job: Job, step: Step) -> torch.Generator:
+    """What a step's augmentation draws from."""
+    return generator(job.seed, "augment", step.number)
 
 
 def epoch_means(losses: Tensor, epochs: Tensor) -> tuple[tuple[float, ...], ...]:

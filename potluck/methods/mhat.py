@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from potluck.core.input_changes import TransformKind
 from potluck.core.inputs import Batch
 from potluck.core.model_spec import Declared, ModelSpec
 from potluck.core.model_view import ModelView
@@ -62,9 +63,10 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         assert public is not None
         # By name: the order in which answers arrive must not decide which samples are in one batch.
         told = sorted(answers, key=lambda answer: answer[0])
-        # X is the same in all of them: unless the plan augments, a sample is its index in X.
-        plan = self.server_plan
-        copied = plan.augment is not None or public.source is not None
+        # X is the same in all of them: unless its batches change from step to step, a sample is its index in X.
+        plan, auxiliary = self.server_plan, server.models["auxiliary"]
+        changing = plan.augment is not None or plan.kind_of_transform(public) is not TransformKind.EACH
+        copied = changing or public.source is not None
         x = public.inputs() if copied else Samples({"x": torch.arange(len(public))})
         task = known_scale(server, [payload["probabilities"] for _, payload in told])
         sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in told]
@@ -77,8 +79,8 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         yield Fit(
             hard_and_soft if copied else looked_up,
             on=Samples.concat(sets),
-            context=context if copied else {**context, "public": public.x, "plan": plan},
-            plan=plan if copied else plan.model_copy(update={"transform": None}),
+            context=context if copied else {**context, "public": plan.inputs(public.x, auxiliary.dtype)},
+            plan=plan if copied else plan.with_inputs_ready(),
             model="auxiliary",
         )
         logits = yield Predict(public, logits=True, model="auxiliary")
@@ -97,6 +99,5 @@ def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
 
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:
     """``hard_and_soft`` of public samples given by their index."""
-    dtype = next(iter(model.parameters.values())).dtype
-    x = context["plan"].inputs(tree_map(lambda column: column[batch["x"]], context["public"]), dtype)
+    x = tree_map(lambda column: column[batch["x"]], context["public"])
     return hard_and_soft(model, {**batch, "x": x}, context)

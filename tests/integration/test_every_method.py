@@ -76,6 +76,7 @@ from potluck.methods.pruning import Pruning
 from potluck.methods.robust import Median, MultiKrum
 from tests.flower.fakes import FakeGrid, client_of, served, shared
 from tests.fuzzing import LIARS, Refused, fuzz, strangers_play
+from tests.host_copies import watched
 from tests.tables import (
     PLAN,
     SHAPE,
@@ -456,3 +457,11 @@ def test_who_is_refused_at_once_leaves_no_trace(name: str) -> None:
     beside = strangers_play(of_everybody(row, Refused(device)), 2)
     alone = strangers_play(of_everybody(row, "serial", honest), 2)
     agree([each for each in beside if each["participant"] not in LIARS], alone, 1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.trains])
+def test_no_training_step_copies_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a graph of the step could not; a single network of the server's is a stack on a GPU, too."""
+    found = watched(monkeypatch)
+    federation_of(ROWS[name], "batched").run(2)
+    assert found == []

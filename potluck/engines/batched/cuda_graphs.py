@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from potluck.engines.hardware import out_of_memory
-
-log = logging.getLogger(__name__)
 
 StepFunction = Callable[[Any], Tensor]
 """A step. Its inputs are tensors in tuples, lists and dicts."""
@@ -77,8 +74,12 @@ def _nothing_freed() -> Iterator[None]:
             gc.enable()
 
 
-def replayed(step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernels: bool) -> Replayed | None:
-    """The step as a graph, or None, with a word why, if it cannot be captured.
+class CaptureError(Exception):
+    """A step cannot be captured; says why."""
+
+
+def replayed(step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernels: bool) -> Replayed:
+    """The step as a graph; CaptureError if it cannot be captured.
 
     To ``try_kernels`` takes longer than all the rest, and pays where very many networks are trained for very long.
     """
@@ -87,5 +88,4 @@ def replayed(step: StepFunction, inputs: Any, stream: Any, pool: Any, try_kernel
     except RuntimeError as error:
         if out_of_memory(error):
             raise
-        log.warning("This training cannot be captured in a CUDA graph and runs step by step: %s", error)
-        return None
+        raise CaptureError(str(error)) from None

@@ -9,30 +9,23 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Collection, Hashable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.func import vmap
-from torch.utils._pytree import tree_map
 
-from potluck.core.inputs import moved
 from potluck.core.job import Job
-from potluck.core.model_view import ModelView, copy_holding
 from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.engines.base import Engine, Timed, suiting
-from potluck.engines.batched.kernels.dispatch import ours_pay, stacked_layers
+from potluck.engines.batched.inference import read_together
+from potluck.engines.batched.job_stack import JobKey, JobStack
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
-from potluck.engines.batched.stacking import Capacity, Stack, draws_batches, held_once, networks, stack_weights
+from potluck.engines.batched.stacked_data import changes_of_inputs, made_alone
+from potluck.engines.batched.stacking import Capacity
 from potluck.engines.batched.trainer import Training
 from potluck.engines.hardware import let_go, out_of_memory
 from potluck.learners.network import Network
-from potluck.learners.schedule import rows_at_once
 
 log = logging.getLogger(__name__)
 
@@ -43,48 +36,6 @@ BLOCK = 8
 """Networks that draw random numbers, as Dropout does, are stacked in blocks of so many participants, who stand next to
 each other by name. A block draws from a seed of its own, and always runs as a whole, so that a result does not depend
 on how many run together; unless those are fewer than this: then they are the block."""
-
-
-@dataclass(frozen=True, eq=False)
-class JobStack:
-    """Jobs to be answered together, and where they stand among all jobs.
-
-    Args:
-        key: what they have in common; None for one that is answered alone.
-        jobs: the jobs.
-        at: where they stand among all jobs.
-    """
-
-    key: Hashable | None
-    jobs: list[Job]
-    at: list[int]
-
-    @property
-    def writes(self) -> bool:
-        return self.jobs[0].work.writes
-
-    @property
-    def draws(self) -> bool:
-        """Whether its networks draw random numbers while they train."""
-        first = self.jobs[0]
-        return isinstance(first.learner, Network) and first.learner.probe(first.samples, first.plan).draws
-
-    @property
-    def kind(self) -> str:
-        """The class of the networks, for people."""
-        return type(self.jobs[0].learner.model).__name__
-
-    @cached_property
-    def common(self) -> frozenset[str]:
-        """The frozen parameters that its networks have in common."""
-        return held_once(networks(self.jobs))
-
-    def cut(self, size: int) -> list[JobStack]:
-        """The stack in pieces of at most that size."""
-        if size >= len(self.jobs):
-            return [self]
-        starts = range(0, len(self.jobs), size)
-        return [JobStack(self.key, self.jobs[i : i + size], self.at[i : i + size]) for i in starts]
 
 
 class Batched(Engine):
@@ -105,7 +56,9 @@ class Batched(Engine):
         self._unstackable: set[str] = set()
         self._most: dict[str, int] = {}
         """How many of a kind fit into memory at once, where that was found out the hard way."""
-        self._trainings: dict[tuple[Hashable, int], Training] = {}
+        self._uncaptured: set[JobKey] = set()
+        """Trainings of which no graph can be captured."""
+        self._trainings: dict[tuple[JobKey | None, int], Training] = {}
         """On a GPU: stacks that stay, with the graphs captured over them."""
 
     def snapshot(self) -> dict[str, Any]:
@@ -122,7 +75,7 @@ class Batched(Engine):
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         """Stack by stack, while a CPU's caches hold it; on a GPU all trainings run side by side."""
         answers: dict[int, Timed] = {}
-        stacks = self._stacks(jobs)
+        stacks = self._stacks(self.ready.of(jobs))
         # Graphs that are replayed at once share one place in memory for the state of the generator they draw from.
         beside = [
             stack
@@ -141,7 +94,7 @@ class Batched(Engine):
 
     def _stacks(self, jobs: Sequence[Job]) -> list[JobStack]:
         """Cuts jobs into stacks, those that are like no other into stacks of one."""
-        groups: dict[Hashable, JobStack] = {}
+        groups: dict[JobKey, JobStack] = {}
         alone: list[JobStack] = []
         for index, job in enumerate(jobs):
             key = self._key(job, index)
@@ -151,9 +104,13 @@ class Batched(Engine):
                 stack = groups.setdefault(key, JobStack(key, [], []))
                 stack.jobs.append(job)
                 stack.at.append(index)
+        self._tell_incomparable(groups)
         pieces = [piece for stack in groups.values() for piece in stack.cut(self._size(stack))]
         # A single network gains nothing on a CPU; on a GPU its training still becomes a graph, beside others.
-        pays = [len(p.jobs) > 1 or (p.writes and self.device.type == "cuda") for p in pieces]
+        on_gpu = self.device.type == "cuda"
+        pays = [
+            (len(p.jobs) > 1 or (p.writes and on_gpu)) and not (p.small and p.key in self._uncaptured) for p in pieces
+        ]
         return [p if paid else JobStack(None, p.jobs, p.at) for p, paid in zip(pieces, pays, strict=True)] + alone
 
     def changes_itself(self, job: Job) -> bool:
@@ -167,7 +124,7 @@ class Batched(Engine):
         )
         return True
 
-    def _key(self, job: Job, index: int) -> Hashable | None:
+    def _key(self, job: Job, index: int) -> JobKey | None:
         """Jobs of equal keys are answered together. None: this one is answered alone."""
         network = job.learner
         if not isinstance(network, Network) or not self.stacks(job):
@@ -182,8 +139,19 @@ class Batched(Engine):
         if job.work.writes:
             draws = network.probe(job.samples, job.plan).draws
             block = self._block(job, index) if draws else None
-            mine = block, draws_batches(job), tuple(sorted(network.remembered(job)))
-        return type(job.work), network.architecture, job.plan.transform, job.plan.scale, job.work.stack_key(job), mine
+            mine = block, made_alone(job), tuple(sorted(network.remembered(job)))
+        inputs = tuple(changes_of_inputs(job))
+        return JobKey(type(job.work), network.architecture, job.work.stack_key(job), mine, job.plan.scale, inputs)
+
+    def _tell_incomparable(self, groups: Mapping[JobKey, JobStack]) -> None:
+        """Says once which functions cannot be compared, where networks are not stacked for no other reason."""
+        for key, stack in groups.items():
+            odd = [name for value in changes_of_inputs(stack.jobs[0]) for name in value.odd]
+            if odd and any(other[:-1] == key[:-1] for other in groups if other != key):
+                self._tell(
+                    f"What some plans do to inputs cannot be compared, since it holds a {odd[0]}, so these networks "
+                    f"are not stacked. Give all of them the same function."
+                )
 
     def _block(self, job: Job, index: int) -> int:
         """Which block of names a job belongs to; of a party that does not take part in a phase, by its number."""
@@ -286,8 +254,11 @@ class Batched(Engine):
                     try:
                         if n in waiting:
                             waiting.remove(n)
-                            trainings[n] = training = self._loaded(stacks[n], stacks[:n])
-                            going[n] = training.steps()
+                            training = self._loaded(stacks[n], stacks[:n])
+                            if self._cheaper_alone(stacks[n], training.uncaptured):
+                                self._trainings.pop(_kept_as(stacks[n], stacks[:n]), None)
+                            else:
+                                trainings[n], going[n] = training, training.steps()
                         elif not next(going[n], False):
                             del going[n]
                     except RuntimeError as error:
@@ -303,6 +274,15 @@ class Batched(Engine):
                 if n in failed:
                     self._tell_passing(stacks[n], failed[n])
         return trainings
+
+    def _cheaper_alone(self, stack: JobStack, failed: str | None) -> bool:
+        """Whether networks whose steps cannot be captured are so few that one by one they take less time. Said."""
+        if failed is None or stack.key is None:
+            return False
+        self._uncaptured.add(stack.key)
+        how = "one by one, since they are few" if stack.small else "together, step by step"
+        self._tell(f"Trainings of {stack.kind} cannot be captured in a CUDA graph, and run {how}: {failed}")
+        return stack.small
 
     def _written(self, training: Training) -> list[Any]:
         with self.timing("copy"):
@@ -358,37 +338,7 @@ class Batched(Engine):
         self._tell(f"A stack of {stack.kind} failed, and succeeded when it was tried again: {error}")
 
 
-def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] = frozenset()) -> list[Any]:
-    """What a reading makes of many networks at once: its ``compute`` mapped over the stack, batch by batch.
-
-    ``common``: the names of frozen parameters that are equal in all of the networks, and so are held once.
-    """
-    members, reading = networks(jobs), jobs[0].reading
-    skeleton = copy_holding(members[0].model, common).to(device).eval()
-    weights = stack_weights(members, device, common)
-    shared = all(job.samples.same_inputs(jobs[0].samples) for job in jobs)
-
-    def compute(weights: Stack, x: Any) -> Any:
-        return reading.compute(ModelView(skeleton, weights), x)
-
-    def inputs(number: int, cut: slice) -> Any:
-        return members[number].inputs(jobs[number], moved(jobs[number].samples.at(cut), device))
-
-    batches: list[list[Any]] = [[] for _ in jobs]
-    layers = stacked_layers(ours_pay(device, len(members))) if device.type == "cuda" else nullcontext()
-    with torch.no_grad(), layers:
-        size = rows_at_once(jobs[0].samples)
-        for start in range(0, len(jobs[0].samples), size):
-            cut = slice(start, start + size)
-            each = [inputs(number, cut) for number in range(1 if shared else len(jobs))]
-            x = each[0] if shared else tree_map(lambda *parts: torch.stack(parts), *each)
-            found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
-            for number, mine in enumerate(batches):
-                mine.append(tree_map(lambda whole, number=number: whole[number], found))
-    return [job.reading.collect(mine) for job, mine in zip(jobs, batches, strict=True)]
-
-
-def _kept_as(stack: JobStack, before: list[JobStack]) -> tuple[Hashable, int]:
+def _kept_as(stack: JobStack, before: list[JobStack]) -> tuple[JobKey | None, int]:
     """Under which name a GPU keeps the training of a stack: equal stacks that run beside each other are numbered."""
     return stack.key, sum(other.key == stack.key for other in before)
 

@@ -1,4 +1,4 @@
-"""Stacks: the tensors of many networks, of their data and of what they were given, one slice for each network.
+"""Stacks: the tensors of many networks and of what they were given, one slice for each network.
 
 A stack stays where it is: the next training writes into the same memory, so that a graph captured over it still holds.
 """
@@ -14,12 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from potluck.core.inputs import Batch, nested
 from potluck.core.job import Job
 from potluck.core.model_view import FrozenModel, ModelView
 from potluck.engines.batched.optimizers import OptimizerMoments
 from potluck.learners.network import Network, skeleton
-from potluck.learners.schedule import JointStep, batch_of
 
 Stack = dict[str, Tensor]
 """Tensors of many networks by name, one slice of the first dimension for each."""
@@ -142,86 +140,6 @@ def copy_all(targets: Sequence[Sequence[Tensor]], sources: Sequence[Sequence[Ten
             of.append(source)
     for to, of in pairs.values():
         torch._foreach_copy_(to, of)
-
-
-def draws_batches(job: Job) -> bool:
-    """Whether a training's batches are each participant's own: numbers are drawn for them, or they are read anew."""
-    augments = job.plan.augment is not None or job.plan.draws(job.samples)
-    read = job.samples.reader is not None or job.samples.source is not None
-    return augments or bool(job.fit.noise) or job.fit.gradient_noise or read
-
-
-def made_by_turn(job: Job, device: torch.device) -> bool:
-    """Whether batches are made turn by turn: where numbers are drawn for them, and where samples need not move."""
-    return draws_batches(job) or device.type == "cpu"
-
-
-class StackedData:
-    """Everybody's samples; on another device one after the other, so that a step's batches are one look-up.
-
-    Args:
-        first: one of the jobs.
-        capacity: for how many samples there is room.
-        dtype: what networks compute in.
-        device: where they are.
-    """
-
-    def __init__(self, first: Job, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
-        self._dtype, self._device = dtype, device
-        self.transformed = first.plan.draws(first.samples)
-        """Whether batches have been through the plan's transform: where that draws each participant's own numbers."""
-        self._drawn, self.by_turn = draws_batches(first), made_by_turn(first, device)
-        self._held: list[tuple[Tensor, int]] = []
-        if not self.by_turn:
-            self._columns = {
-                name: torch.zeros(capacity, *column.shape[1:], dtype=column.dtype, device=device)
-                for name, column in first.samples.columns.items()
-            }
-
-    def load(self, jobs: Sequence[Job]) -> None:
-        """Brings these jobs' samples onto the device, unless they are there already."""
-        self._jobs = jobs
-        self._first = torch.tensor([0, *(len(job.samples) for job in jobs[:-1])]).cumsum(0)
-        if self.by_turn:
-            return
-        # A tensor that was written to since is another one: torch counts how often each was.
-        held = [(column, column._version) for job in jobs for column in job.samples.columns.values()]
-        if len(held) == len(self._held) and all(
-            column is other and version == then
-            for (column, version), (other, then) in zip(held, self._held, strict=True)
-        ):
-            return
-        for name, column in self._columns.items():
-            together = torch.cat([job.samples.columns[name] for job in jobs])
-            column[: len(together)].copy_(together)
-        self._held = held
-
-    def rows(self, turns: Sequence[JointStep]) -> list[Tensor]:
-        """Which of the samples on the device each turn looks at, all brought over at once; none if made by turn."""
-        if self.by_turn or not turns:
-            return []
-        flat = torch.cat([s.rows + self._first[m] for t in turns for m, s in zip(t.members, t.steps, strict=True)])
-        cut = torch.split(flat.to(self._device), [count * size for count, size in (turn.shape for turn in turns)])
-        return [rows.view(turn.shape) for rows, turn in zip(cut, turns, strict=True)]
-
-    def draw(self, turn: JointStep) -> Stack:
-        """A turn's batches made where the samples are: augmented, and with the numbers drawn for them."""
-        each = [(self._jobs[member], step) for member, step in zip(turn.members, turn.steps, strict=True)]
-        if self._drawn:
-            batches = [batch_of(job, step, self._dtype) for job, step in each]
-            return {name: torch.stack([batch[name] for batch in batches]).to(self._device) for name in batches[0]}
-        found = {}
-        for name, column in each[0][0].samples.columns.items():
-            found[name] = torch.empty(*turn.shape, *column.shape[1:], dtype=column.dtype)
-            for (job, step), batch in zip(each, found[name].unbind(), strict=True):
-                torch.index_select(job.samples.columns[name], 0, step.rows, out=batch)
-        return found
-
-    def batch(self, samples: Stack | Tensor) -> Batch:
-        """What the objectives see at one step, before the plan's transform: what was drawn, or what is in the rows."""
-        if isinstance(samples, Tensor):
-            samples = {name: column[samples] for name, column in self._columns.items()}
-        return nested(samples)
 
 
 class StackedContext:

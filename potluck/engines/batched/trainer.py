@@ -19,7 +19,7 @@ from potluck.core.model_view import copy_holding, view_of
 from potluck.core.objectives import AnyObjective, Gradients
 from potluck.core.randomness import derive
 from potluck.core.requests import Fitted
-from potluck.engines.batched.cuda_graphs import Replayed, replayed
+from potluck.engines.batched.cuda_graphs import CaptureError, Replayed, replayed
 from potluck.engines.batched.kernels.dispatch import FEW, stacked_layers
 from potluck.engines.batched.kernels.factored_linear import (
     Call,
@@ -30,11 +30,11 @@ from potluck.engines.batched.kernels.factored_linear import (
     subtract_products,
 )
 from potluck.engines.batched.optimizers import advance, clipped, fresh
+from potluck.engines.batched.stacked_data import StackedData
 from potluck.engines.batched.stacking import (
     Capacity,
     Stack,
     StackedContext,
-    StackedData,
     StackState,
     SubStacks,
     copy_all,
@@ -45,7 +45,7 @@ from potluck.engines.batched.stacking import (
 )
 from potluck.learners.gradients import check_each_sample, gradients_in_pieces, noise_apart, of_each_sample
 from potluck.learners.network import add_up, set_mode
-from potluck.learners.schedule import JointStep, Step, StepShape, batch_schedule, epoch_means, in_lockstep
+from potluck.learners.schedule import JointStep, StepShape, batch_schedule, epoch_means, in_lockstep
 
 Objectives = tuple[AnyObjective, ...]
 
@@ -131,6 +131,7 @@ class Training:
         self._substacks = SubStacks(self.state, kept=device.type == "cuda")
         self._replays: dict[GraphKey, Replayed | None] = {}
         self._seen: Counter[GraphKey] = Counter()
+        self._failed_capture: str | None = None
         on_gpu = device.type == "cuda"
         every = len(self._plans) == 1 and self._updates[0][1] == tuple(parameters)
         alone = every and len(self.work.objectives) == 1 and not self.work.combine_gradients and not self.state.mask
@@ -146,12 +147,12 @@ class Training:
         self.jobs, members = jobs, networks(jobs)
         self._substacks.abandon()  # if the last training was broken off
         fits = [job.fit for job in jobs]
-        self.courses = [list(_schedule(job)) for job in jobs]
+        self.courses = [list(batch_schedule(len(j.samples), j.plan, j.seed, j.round, j.plans[1:])) for j in jobs]
         self.turns = list(in_lockstep(self.courses, None if self._stream is None else self.capacity.networks))
         memories = [network.remembered(job) for job, network in zip(jobs, members, strict=True)]
         self.level = len({float(m.get("step", 0)) for memory in memories for m in memory.values()}) <= 1
-        self.data.load(jobs)
-        self._rates, self._rows = self._rates_of_turns(), self.data.rows(self.turns)
+        self.data.load(jobs, self.turns)
+        self._rates = self._rates_of_turns()
         self._capture()  # before the weights come, since it spoils them
         each = [network.tensors() for network in members]
         fill(self.state.parameters, each)
@@ -211,8 +212,7 @@ class Training:
 
     def _inputs(self, number: int) -> StepInputs:
         """What the step of a turn is told."""
-        drawn = self.data.by_turn
-        return StepInputs(self._rates[number], self.data.draw(self.turns[number]) if drawn else self._rows[number])
+        return StepInputs(self._rates[number], self.data.of_turn(number))
 
     def _gather(self, turn: JointStep) -> None:
         """Has the turn's networks where they can step together: all where they are, some in a sub-stack."""
@@ -232,11 +232,18 @@ class Training:
         for number, turn in enumerate(self.turns):
             key = self._graph_key(turn)
             if self._seen[key] >= OFTEN and key not in self._replays:
-                step = partial(self._step, key=key)
-                found = replayed(step, self._inputs(number), self._stream, self._pool, try_kernels=key.shape[0] > FEW)
-                self._replays[key] = found
-                if found is None:  # what a capture that failed has begun in its pool stays begun
-                    self._pool = torch.cuda.graph_pool_handle()
+                step, inputs, many = partial(self._step, key=key), self._inputs(number), key.shape[0] > FEW
+                try:
+                    self._replays[key] = replayed(step, inputs, self._stream, self._pool, try_kernels=many)
+                except CaptureError as error:
+                    self._replays[key], self._failed_capture = None, str(error)
+                    self._pool = torch.cuda.graph_pool_handle()  # what has begun in the old one stays begun
+
+    @property
+    def uncaptured(self) -> str | None:
+        """Why most of its turns run step by step, if a capture failed."""
+        failed = sum(self._replays.get(self._graph_key(turn), ...) is None for turn in self.turns)
+        return self._failed_capture if 2 * failed > len(self.turns) else None
 
     def _graph_key(self, turn: JointStep) -> GraphKey:
         return GraphKey(turn.shape, turn.abreast and self.level, self._is_full(turn))
@@ -302,8 +309,6 @@ class Training:
         """
         known = self.context.rebuild(context)
         batch, told = noise_apart(batch, known) if self.work.gradient_noise else (batch, known)
-        if not self.data.transformed:
-            batch = {**batch, "x": self.plan.inputs(batch["x"], self.dtype)}
         in_factors = {call.weight for call in self._calls or ()}
         sought = {name: parameters[name] for name in changing if name not in in_factors}
         fixed = {**frozen, **{name: parameter for name, parameter in parameters.items() if name not in sought}}
@@ -389,8 +394,3 @@ class Training:
                     if moments
                 }
                 network.remember(job, mine)
-
-
-def _schedule(job: Job) -> Iterator[Step]:
-    """All steps of a job, at the rates of all its plans."""
-    return batch_schedule(len(job.samples), job.plan, job.seed, job.round, job.plans[1:])

@@ -9,6 +9,7 @@ from torch import nn
 from potluck.core.objectives import cross_entropy
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import cuda_graphs as graphs
+from potluck.engines.batched.job_stack import UNCAPTURED
 from tests.jobs import trainings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -58,9 +59,14 @@ def unruly(net, batch, given):
     return loss * torch.tensor(1.0, device="cpu").to(loss.device)
 
 
-def test_what_cannot_be_captured_runs_step_by_step_and_says_so(caplog):
+def test_a_few_that_cannot_be_captured_run_alone_and_it_is_said(caplog):
     agree(objective=unruly)
-    assert "step by step" in caplog.text
+    assert "cannot be captured in a CUDA graph, and run one by one, since they are few" in caplog.text
+
+
+def test_many_that_cannot_be_captured_run_step_by_step_and_it_is_said(caplog):
+    agree(objective=unruly, sizes=(40,) * UNCAPTURED)
+    assert "cannot be captured in a CUDA graph, and run together, step by step" in caplog.text
 
 
 def unruly_if_full(net, batch, given):

@@ -284,3 +284,16 @@ def test_the_automatic_engine_sends_no_such_network_to_a_worker(monkeypatch):
     work = [Job(f"p{i}", Fit(), Network(Counting(i)), samples(20, i), PLAN, seed=i, round=1) for i in range(3)]
     Auto(CPU).answer(work)
     assert all(job.learner.model.calls > 0 for job in work)
+
+
+@pytest.mark.parametrize(("count", "alone", "how"), [(3, 6, "one by one, since they are few"), (10, 0, "together")])
+def test_where_no_graph_can_be_captured_the_cheaper_way_is_taken_and_said(count, alone, how, monkeypatch):
+    monkeypatch.setattr(Training, "uncaptured", property(lambda self: "it looks at a number"))
+    answered, learner_fit = [], Network.fit
+    monkeypatch.setattr(Network, "fit", lambda self, *given: (answered.append(1), learner_fit(self, *given))[1])
+    engine, sizes = Batched(CPU), (20,) * count
+    for _ in range(2):
+        engine.answer(jobs(REQUESTS["cross entropy"], sizes=sizes))
+    assert len(answered) == alone
+    [incident] = engine.incidents
+    assert f"cannot be captured in a CUDA graph, and run {how}" in incident

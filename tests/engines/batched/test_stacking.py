@@ -10,15 +10,10 @@ import torch
 from torch import nn
 
 import potluck
-from potluck.engines import Serial
-from potluck.engines.batched import stacking
-from potluck.engines.batched.stacking import Capacity, StackedData, StackState, SubStack, held_once, slots_of
-from potluck.engines.batched.trainer import Training
+from potluck.engines.batched.stacking import Capacity, StackState, SubStack, held_once, slots_of
 from potluck.learners.network import Network
-from potluck.learners.schedule import batch_schedule, in_lockstep
 from potluck.methods import Local
 from potluck.models import mlp
-from tests.jobs import CPU, PLAN, REQUESTS, jobs
 
 
 def test_capacity_that_was_too_small_doubles():
@@ -102,44 +97,3 @@ def test_a_sub_stack_stays_together_while_the_same_go_on(monkeypatch):
     ]
     potluck.Federation(table, Local(), engine="batched").run(1)
     assert entered == [(1, 2)], "two steps of all three, then eight of two"
-
-
-def test_samples_that_were_written_to_are_brought_over_again(monkeypatch):
-    """As on a GPU, where samples stay on the device from one training to the next."""
-    monkeypatch.setattr(stacking, "made_by_turn", lambda job, device: False)
-    work = jobs(REQUESTS["cross entropy"], sizes=(20, 20))
-    data = StackedData(work[0], 40, torch.float64, CPU)
-    turns = list(in_lockstep([list(batch_schedule(20, PLAN, job.seed, 1)) for job in work]))
-
-    copies = []
-
-    def first_batch():
-        with monkeypatch.context() as patch:
-            patch.setattr(torch, "cat", lambda parts, cat=torch.cat: (copies.append(len(parts)), cat(parts))[1])
-            data.load(work)
-        return data.batch(data.rows(turns)[0])["x"]
-
-    before = first_batch()
-    assert torch.equal(before[1], work[1].samples.x[turns[0].steps[1].rows])
-    assert copies == [2, 2], "x and y of two"
-    assert torch.equal(first_batch(), before)
-    assert copies == [2, 2], "what has not changed stays"
-    work[1].samples.x.mul_(2)
-    assert torch.equal(first_batch()[1], 2 * before[1])
-    assert torch.equal(first_batch()[0], before[0])
-
-
-def test_a_training_sees_samples_that_changed_since_the_last_one(monkeypatch):
-    monkeypatch.setattr(stacking, "made_by_turn", lambda job, device: False)
-    alone, together = (jobs(REQUESTS["cross entropy"], sizes=(20, 20, 20)) for _ in range(2))
-    training = Training(together, Capacity.of(together), CPU)
-    for _ in range(2):
-        Serial(CPU).answer(alone)
-        training.load(together)
-        assert all(training.steps())
-        training.fetch_losses()
-        training.finish()
-        for one, other in zip(alone, together, strict=True):
-            torch.testing.assert_close(one.learner.weights(), other.learner.weights(), rtol=1e-9, atol=1e-9)
-            one.samples.x.neg_()
-            other.samples.x.neg_()

@@ -10,6 +10,7 @@ import torch
 
 from potluck.engines import Serial
 from potluck.engines.batched import trainer as training
+from potluck.engines.batched.cuda_graphs import CaptureError
 from potluck.engines.batched.stacking import Capacity, SubStacks
 from potluck.engines.batched.trainer import Training
 from tests.jobs import trainings
@@ -82,3 +83,24 @@ def test_later_trainings_use_the_same_graphs(captured):
         train(one, together)
         torch.testing.assert_close(alone[0].learner.weights(), together[0].learner.weights(), rtol=1e-8, atol=1e-8)
     assert [graph.replays for graph in captured] == [90, 18], "full batches, and rests of 4"
+
+
+def test_a_training_says_why_most_of_its_turns_are_in_no_graph(monkeypatch):
+    refused = []
+
+    def replayed(step, inputs, stream, pool, try_kernels):
+        if len(inputs.samples["y"][0]) in refused:
+            raise CaptureError("it looks at a number")
+        step(inputs)
+        return ByHand(step)
+
+    monkeypatch.setattr(training, "replayed", replayed)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    found = []
+    for refused[:] in ([], [4], [8, 4]):  # of 44 samples in batches of 8, the last batch has 4
+        made = trainings(sizes=(44, 44))
+        one = with_graphs(made, Capacity.of(made))
+        monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+        one.load(made)
+        found.append(one.uncaptured)
+    assert found == [None, None, "it looks at a number"]
