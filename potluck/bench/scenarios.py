@@ -22,7 +22,7 @@ from potluck.federation.method import Method
 from potluck.federation.participant import Participant
 from potluck.federation.server import Server
 from potluck.methods import FedAvg
-from potluck.models import cnn
+from potluck.models import cnn, mlp
 from potluck.models.cnn import TABLE_1
 
 Model = str | Callable[..., Any]
@@ -106,6 +106,9 @@ def different_cnns() -> tuple[Model, ...]:
 
 MLP = Scenario("MLP", ("mlp",), 100, 600, (784,), Plan(optimizer="sgd", lr=0.1, batch_size=32))
 """MNIST's shape and number of samples, divided among a hundred; MHAT's network, 784-256-64-10."""
+
+SMALL_MLP = Scenario("small MLP", (partial(mlp, hidden=(32,)),), 100, 160, (64,), Plan(batch_size=32))
+"""Networks so small that what is done beside the steps shows."""
 
 CNN = Scenario("CNN", ("cnn",), 20, 250, CIFAR, Plan(optimizer="adam", lr=1e-3, batch_size=50))
 """CIFAR's shape; CoFED's first network, 24 and 40 channels."""

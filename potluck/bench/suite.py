@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -9,13 +10,30 @@ import torch
 
 from potluck.bench.measure import interleaved, ratios
 from potluck.bench.results import Figure
-from potluck.bench.scenarios import CNN, COFED, FEDIN, IDLE, MLP, RESNET34, RESNETS, Scenario, federation, server_load
+from potluck.bench.scenarios import (
+    CNN,
+    COFED,
+    FEDIN,
+    IDLE,
+    MLP,
+    RESNET34,
+    RESNETS,
+    SMALL_MLP,
+    Scenario,
+    federation,
+    server_load,
+)
 from potluck.bench.steps import eager_against_engine
+from potluck.bench.transforms import WAYS
 from potluck.core.errors import SettingsError, nearest
-from potluck.methods import FedIN, PerHeFed
+from potluck.federation.federation import Federation
+from potluck.methods import FedAvg, FedIN, PerHeFed
 
 OVERHEAD_GOAL = 1.0
 """Milliseconds for each participant and round."""
+
+TRANSFORM_GOAL = 1.1
+"""Of a round without a transform."""
 
 MERGING_GOAL = 1 / 3
 """Of the machine's copy bandwidth."""
@@ -81,6 +99,27 @@ def merging(repeats: int, senders: int = 100, *, checking: bool = False, copied:
     ]
 
 
+def transforms(repeats: int, scenario: Scenario = SMALL_MLP, device: str = "cpu") -> list[Figure]:
+    """How many times as long a round on the batched engine takes with a normalising transform, however it is written.
+
+    Each participant has a transform of its own. Rounds are played three at a time; the first three, in which all data
+    are transformed, do not count.
+    """
+    joined = {"plain": federation(scenario, "batched", device)}
+    for name, make in WAYS.items():
+        people = scenario.participants()
+        for person in people:
+            person.plan = person.plan.replace(transform=make())
+        joined[name] = Federation(people, FedAvg(), engine="batched", device=device)
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    timings = interleaved({name: partial(f.run, 3) for name, f in joined.items()}, repeats, clock=clock)
+    plain = timings.pop("plain").seconds
+    return [
+        Figure.of(f"{scenario.name} round, {name} over plain", ratios(timing.seconds, plain), "×", goal=TRANSFORM_GOAL)
+        for name, timing in timings.items()
+    ]
+
+
 Benchmark = Callable[[], list[Figure]]
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -88,6 +127,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cnn": lambda: rounds(CNN, repeats=5, goal=1.2),
     "overhead": lambda: overhead(repeats=5),
     "merging": lambda: merging(repeats=2),
+    "transforms": lambda: transforms(repeats=7),
 }
 """What every machine can do, by name."""
 

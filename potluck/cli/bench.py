@@ -15,14 +15,16 @@ from potluck.cli.run import warnings_on
 def bench(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this one: mlp, cnn, overhead, merging; with a GPU fedin, cofed. Repeatable."),
+        typer.Option(
+            help="Run only this one: mlp, cnn, overhead, merging, transforms; with a GPU fedin, cofed. Repeatable."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there.")] = None,
 ) -> None:
     """Measure this machine, and say where it stands against the figures in the docs.
 
     Rounds on the serial and the automatic engine, the engine's own cost, the
-    server's merging; with a GPU also training steps against a plain PyTorch
+    server's merging, rounds with a transform; with a GPU also training steps against a plain PyTorch
     loop. It takes a minute or two on two cores. Leave the machine alone
     meanwhile: beside other work no figure means much.
     """

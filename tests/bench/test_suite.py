@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from potluck.bench import suite
-from potluck.bench.scenarios import IDLE, MLP, RESNET34
-from potluck.bench.suite import BENCHMARKS, GPU_BENCHMARKS, merging, overhead, rounds, selected
+from potluck.bench.scenarios import IDLE, MLP, RESNET34, SMALL_MLP
+from potluck.bench.suite import BENCHMARKS, GPU_BENCHMARKS, merging, overhead, rounds, selected, transforms
+from potluck.bench.transforms import WAYS
 from potluck.core.errors import SettingsError
 
 RESNET = RESNET34.replace(models=("resnet10",), count=2)
@@ -36,6 +37,12 @@ def test_merging_is_compared_with_copying(monkeypatch):
     for name in ("PerHeFed merged", "FedIN merged", "PerHeFed checked, merged", "FedIN checked, merged"):
         assert figures[f"{name} over copied"].value == pytest.approx(figures[name].value / copied)
     assert figures["FedIN merged over copied"].goal == pytest.approx(1 / 3)
+
+
+def test_transforms_are_compared_with_none():
+    figures = transforms(1, SMALL_MLP.replace(count=2, samples=8))
+    assert [figure.name for figure in figures] == [f"small MLP round, {name} over plain" for name in WAYS]
+    assert all(figure.value > 0 and figure.goal == 1.1 for figure in figures)
 
 
 def test_benchmarks_are_chosen_by_name(monkeypatch):
