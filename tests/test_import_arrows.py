@@ -49,7 +49,7 @@ EXCEPTIONS = {
 """Imports the other way, each for a reason: ``History.plot`` is where a user looks for a picture, report draws it;
 ``participant.save`` is where a user looks for its model's file, export writes it."""
 
-ONLY_IN = {"flwr": {"flower"}}
+ONLY_IN = {"flwr": {"flower"}, "ray": {"engines"}}
 """Packages that one folder alone may import."""
 
 

@@ -37,7 +37,13 @@ Change = Annotated[
 def run(
     file: File,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
-    engine: Annotated[str | None, typer.Option(help="auto, autotune, batched or serial; the results agree.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="auto, autotune, batched, ray or serial; the results agree.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="A Ray cluster, for the engine ray; auto for this machine's.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="For the engine ray: how many worker processes.")] = None,
     device: Annotated[str | None, typer.Option(help="A torch device such as cpu or cuda, or auto.")] = None,
     seed: Annotated[int | None, typer.Option(help="What every random draw derives from.")] = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds in all.")] = None,
@@ -56,7 +62,9 @@ def run(
     from potluck.recipes import read
 
     keep_freed_memory()
-    console, changes, federation = messages(), change or [], None
+    console, federation = messages(), None
+    workings = {"address": address, "workers": workers}
+    changes = [*(change or []), *(f"ray.{key}={value}" for key, value in workings.items() if value is not None)]
     options = {"engine": engine, "device": device, "seed": seed, "rounds": rounds}
     options = {name: value for name, value in options.items() if value is not None}
     try:

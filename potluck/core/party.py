@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -63,6 +63,44 @@ class Storage(Protocol):
 
     def evict(self, parties: Iterable[Party]) -> None:
         """Puts these away; nobody is pinned any more."""
+
+    def load(self, party: Any, name: str) -> None:
+        """Brings a field of a party into this process's memory, into ``party.held``."""
+
+    def release(self, party: Any) -> None:
+        """Gives all of a party back, for good."""
+
+
+class Movable(Party, Protocol):
+    """A party that can live in another process.
+
+    Args:
+        held: its fields that are in memory.
+        round: the round it is in.
+    """
+
+    held: dict[str, Any]
+    round: int
+
+    @property
+    def changing(self) -> Sequence[str]:
+        """Those of its fields that its half changes; all others stay as they are."""
+
+
+class Host(Protocol):
+    """An engine that participants live with."""
+
+    def take(self, parties: Sequence[Movable]) -> None:
+        """Sends parties away."""
+
+    def fields(self, name: str) -> Mapping[str, Any]:
+        """What of a party changes, as the last phase left it."""
+
+    def put_back(self, changed: Mapping[str, Mapping[str, Any]]) -> None:
+        """Sends after them what was changed here."""
+
+    def forget(self, name: str) -> None:
+        """A party is none of the engine's any more."""
 
 
 @dataclass(frozen=True)

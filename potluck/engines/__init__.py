@@ -10,6 +10,7 @@ from potluck.engines.auto.autotune import Autotune
 from potluck.engines.auto.engine import Auto
 from potluck.engines.base import Engine
 from potluck.engines.batched.engine import Batched
+from potluck.engines.distributed.engine import Ray
 from potluck.engines.dry_run import DryRun
 from potluck.engines.hardware import DeviceName, check_precision, keep_freed_memory, pick_device
 from potluck.engines.serial import Serial
@@ -21,6 +22,7 @@ __all__ = [
     "DeviceName",
     "DryRun",
     "Engine",
+    "Ray",
     "Serial",
     "keep_freed_memory",
     "make_engine",
@@ -31,10 +33,17 @@ __all__ = [
 def make_engine(name: str, device: str, precision: str = "torch") -> Engine:
     """The engine of that name.
 
-    "auto" stacks where that pays by a fixed rule, "autotune" by the clock, "batched" whatever can be stacked.
+    "auto" stacks where that pays by a fixed rule, "autotune" by the clock, "batched" whatever can be stacked, "ray" in
+    worker processes on this machine or on many.
     """
     check_precision(precision)
-    engines: dict[str, type[Engine]] = {"auto": Auto, "autotune": Autotune, "batched": Batched, "serial": Serial}
+    engines: dict[str, type[Engine]] = {
+        "auto": Auto,
+        "autotune": Autotune,
+        "batched": Batched,
+        "ray": Ray,
+        "serial": Serial,
+    }
     if name == "dry-run":  # not for results, so not among the names on offer
         return DryRun(pick_device(device), precision)
     if name not in engines:

@@ -15,7 +15,7 @@ from torch import Tensor
 from potluck.core.job import Job
 from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
-from potluck.core.party import Arrival, Party, Storage
+from potluck.core.party import Arrival, Host, Party, Storage
 from potluck.core.payload import Payload
 from potluck.core.profiler import Profiler
 from potluck.core.randomness import derive
@@ -182,6 +182,16 @@ class Engine(EngineRecord, ABC):
         self._places: dict[str, int] = {}
         """Where each party stands among all who began the phase: this decides with whom it runs, whoever drops out."""
         self._together = 1
+
+    @property
+    def host(self) -> Host | None:
+        """What parties live with in other processes while it plays them; None where they stay in this one."""
+        return None
+
+    @property
+    def active(self) -> bool:
+        """Whether a half is on its way, between its beginning and its end."""
+        return bool(self._sessions)
 
     def profile(self) -> Profiler:
         """Has it time its phases from now on."""

@@ -13,10 +13,10 @@ from potluck.core.architecture import Architecture, Itself
 from potluck.core.errors import DataError, RequirementsError, SettingsError
 from potluck.core.history import SERVER
 from potluck.core.inputs import alike, describe
+from potluck.core.party import Storage
 from potluck.core.samples import Samples, SharedData
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
-from potluck.federation.storage import DiskStorage
 from potluck.ingestion.user_data import read_inputs, read_labelled
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
@@ -129,7 +129,7 @@ def admitted(
     method: Method,
     shown: SharedData | None,
     tests: SharedData | None,
-    storage: DiskStorage | None,
+    storage: Storage | None,
 ) -> dict[str, Participant]:
     """All participants by name, joined and checked, one after the other, each in storage before the next one.
 

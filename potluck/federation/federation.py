@@ -37,6 +37,7 @@ from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
 from potluck.federation.tally import ParticipantTally
+from potluck.federation.worker_storage import WorkerStorage
 from potluck.runs.callbacks import Callback, Callbacks, RoundFunction
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,10 @@ class Federation:
         self.availability, self.clock = as_availability(availability), clock
         self.keep_optimizer = method.keep_optimizer if keep_optimizer is None else keep_optimizer
         self.engine = engine.fresh() if isinstance(engine, Engine) else make_engine(engine, device, precision)
-        self.storage = make_storage(storage, self.engine.timing, max_concurrent)
+        host, stored = self.engine.host, make_storage(storage, self.engine.timing, max_concurrent)
+        if host is not None and stored is not None:
+            raise SettingsError(f"storage is {storage!r}; with this engine participants stay in its workers' memory.")
+        self.storage = stored if host is None else WorkerStorage(host)
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
         self.channel = channel or Channel()
         self.history = History()

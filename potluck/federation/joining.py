@@ -24,8 +24,8 @@ from potluck.learners.network import Network
 from potluck.models import build, makes_models
 
 if TYPE_CHECKING:
+    from potluck.core.party import Storage
     from potluck.core.samples import SharedData
-    from potluck.federation.storage import DiskStorage
 
 TOGETHER = "together"
 """Under which name several of its models are held as one, while they are in memory."""
@@ -63,7 +63,7 @@ class Joining(DataHolder):
 
     brought_model: Any
     """The model as its owner brought it: itself, or what makes it."""
-    storage: DiskStorage | None
+    storage: Storage | None
     """Where its heavy fields are while others run, if not in memory."""
     answering: Answering
     """How it answers inputs: as its method says; before it joins a federation, by its own model."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from torch import nn
 from torch.utils._pytree import tree_map
@@ -63,10 +64,16 @@ class Newcomers:
                 log.warning("%s could not join as a newcomer: %s", name, tally.refused)
         return {name: self._people[name] for name, tally in tallies.items() if tally.refused is None}
 
-    def adapt(self, me: Participant) -> Steps:
+    @property
+    def adapt(self) -> Callable[[Participant], Steps]:
         """What one does with what it was given: a few epochs on its own data."""
-        yield Fit(plan=me.plan.replace(epochs=self.epochs))
-        return None
+        return partial(train_alone, self.epochs)
+
+
+def train_alone(epochs: int, me: Participant) -> Steps:
+    """A participant's half: so many epochs on its own data."""
+    yield Fit(plan=me.plan.replace(epochs=epochs))
+    return None
 
 
 @contextmanager

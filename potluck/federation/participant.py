@@ -36,8 +36,8 @@ from potluck.learners.structure import HeadAndBody, Stages, find_head, find_stag
 from potluck.models import makes_models
 
 if TYPE_CHECKING:
+    from potluck.core.party import Storage
     from potluck.core.samples import SharedData
-    from potluck.federation.storage import DiskStorage
 
 State = dict[str, Any]
 """What lasts between rounds and is in the checkpoint: tensors and plain values, in dicts and lists."""
@@ -119,7 +119,7 @@ class Participant(Joining):
         self.attack = as_attack(attack, name)
         self.disclosure = disclosure or Disclosure()
         self.held = {"state": {}, "codecs": None}
-        self.storage: DiskStorage | None = None
+        self.storage: Storage | None = None
         """Where its ``HEAVY`` fields are while others run, if not in memory."""
         self._windowed: tuple[Samples, int, Samples] | None = None
         self._hold(data, as_task(task, name, labels, metrics), test, validation, preprocess, window, preload)
@@ -277,6 +277,18 @@ class Participant(Joining):
     def heavy(self) -> tuple[str, ...]:
         """Its fields that may be on disk."""
         return (*HEAVY, *(field_of(name) for name in self.specs))
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """Its fields that its half of a method changes."""
+        return ("learner", "state", *(field_of(name) for name in self.specs))
+
+    def moving(self) -> Participant:
+        """The same participant for another process, which need not know how it was brought, nor what codecs store."""
+        twin = copy.copy(self)
+        twin.held = {name: self.thing(name) for name in (*self.changing, "data", "validation", "test")}
+        twin.storage, twin.brought_model, twin._seen, twin._windowed = None, None, {}, None
+        return twin
 
     @property
     def model(self) -> Any:

@@ -101,7 +101,7 @@ class DiskStorage:
             stored = self._stored[owner, name]
             with self._timing("storage"):
                 participant.held[name] = thing = self._read(stored, name)
-            stored.version = _version_of(thing)
+            stored.version = version_of(thing)
         self._in_memory.pop(owner, None)  # the last one is the one loaded last
         self._in_memory[owner] = participant
         self._evict_oldest()
@@ -145,7 +145,7 @@ class DiskStorage:
 
     def _write(self, key: tuple[str, str], thing: Any) -> None:
         """Writes a field unless it is unchanged since it was read."""
-        version = _version_of(thing)
+        version = version_of(thing)
         if key not in self._stored:
             self._files += 1
             self._stored[key] = Stored(self._files)
@@ -186,7 +186,7 @@ def _state(thing: Any) -> Any:
     return dict(thing.columns) if isinstance(thing, Samples) else thing
 
 
-def _version_of(thing: Any) -> Version | None:
+def version_of(thing: Any) -> Version | None:
     """The version of samples and networks; None for anything else, which is written whenever it was looked at."""
     if isinstance(thing, Samples):
         return tuple((name, *_seen(column)) for name, column in thing.columns.items())

@@ -56,6 +56,10 @@ class Network(Learner):
         self.optimizer_state: OptimizerState = {}
         self._optimizer_kinds: dict[str, str] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is looked at anew where it comes to: architectures are compared within one process."""
+        return {name: value for name, value in self.__dict__.items() if name != "architecture"}
+
     @cached_property
     def architecture(self) -> Architecture:
         """What it is, apart from its weights: looked at once, until ``look_again``."""

@@ -77,7 +77,7 @@ class FederationBuilder:
             public=self.public,
             test=(self.source.x_test, self.source.y_test) if self.source else None,
             seed=recipe.seed,
-            engine=engine,
+            engine=recipe.build_engine(engine),
             device=recipe.device,
             precision=recipe.precision,
             participation=recipe.participation,

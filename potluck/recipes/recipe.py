@@ -13,7 +13,8 @@ from potluck.core.errors import PotluckError
 from potluck.core.labels import Label
 from potluck.core.plan import Plan
 from potluck.core.window import Window
-from potluck.engines import DeviceName, make_engine
+from potluck.engines import DeviceName, Engine, Ray, make_engine, pick_device
+from potluck.engines.distributed.engine import BLOCK
 from potluck.engines.hardware import Precision
 from potluck.federation.attacks import AttackNamed
 from potluck.federation.availability import Availability
@@ -159,6 +160,24 @@ class ParticipantSection(Section):
         return self
 
 
+class RaySection(Section):
+    """The workers of the engine "ray".
+
+    Args:
+        workers: how many; by default one for each GPU or core of the cluster.
+        address: of a Ray cluster; by default Ray is started for this run.
+        block: how many participants of one architecture a worker takes at a time; by default 8.
+        threads: how many threads a worker computes with; by default 1.
+    """
+
+    model_config = ConfigDict(title="ray")
+
+    workers: Whole | None = Field(None, ge=1)
+    address: str | None = None
+    block: Whole = Field(BLOCK, ge=1)
+    threads: Whole = Field(1, ge=1)
+
+
 class Recipe(Section):
     """A federation in settings: what a run file holds."""
 
@@ -176,6 +195,7 @@ class Recipe(Section):
     metrics: list[str] | None = Field(None, min_length=1)
     seed: Whole = 0
     engine: str = "auto"
+    ray: RaySection = RaySection()
     device: DeviceName = "auto"
     precision: Precision = "torch"
     participation: ParticipationSetting = 1.0
@@ -241,6 +261,12 @@ class Recipe(Section):
     def federation(self, method: Method | None = None, engine: str | None = None) -> Federation:
         """The federation, ready to run; with another method or engine if one is given."""
         return self.builder().federation(method or self.build_method(), engine or self.engine)
+
+    def build_engine(self, name: str) -> str | Engine:
+        """The engine of that name, with the settings that the run file has for it."""
+        if name != "ray":
+            return name
+        return Ray(pick_device(self.device), self.precision, **self.ray.model_dump())
 
     @contextmanager
     def at(self, *place: str | int) -> Iterator[None]:
