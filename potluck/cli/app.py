@@ -16,6 +16,7 @@ from potluck.cli import (
     compare,
     demo,
     describe,
+    download,
     export,
     join,
     keys,
@@ -86,3 +87,4 @@ app.command("methods")(catalog.methods)
 app.command("models")(catalog.models)
 app.command("data")(catalog.data)
 app.command("codecs")(catalog.codecs)
+app.command("download")(download.download)

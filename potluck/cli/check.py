@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from potluck.cli.console import messages, progress, waiting
+from potluck.cli.data_dir import DataDir
 from potluck.cli.run import Change, File, warnings_on
 from potluck.core.errors import PotluckError, RequirementsError
 
@@ -84,7 +85,7 @@ class DryRuns:
     exchanges: Exchanges = field(default_factory=dict)
 
 
-def check(file: File, change: Change = None) -> None:
+def check(file: File, change: Change = None, data_dir: DataDir = None) -> None:
     """Say which methods fit the federation in FILE, why the others do not, and how much would travel.
 
     FILE is a run file; `potluck new` writes one to start from. Every method

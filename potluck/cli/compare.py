@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from potluck.cli.console import messages
+from potluck.cli.data_dir import DataDir
 from potluck.cli.run import Change, warnings_on
 
 
@@ -43,6 +44,7 @@ def compare(
     device: Annotated[str | None, typer.Option(help="A torch device such as cpu or cuda, or auto.")] = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds.")] = None,
     change: Change = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Play methods on the same federations, and say which is better, by how much, at what cost.
 

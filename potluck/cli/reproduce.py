@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from potluck.cli.console import messages
+from potluck.cli.data_dir import DataDir
 from potluck.cli.run import warnings_on
 
 
@@ -33,9 +33,7 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
     out: Annotated[Path | None, typer.Option(help="The folder.", show_default="runs/NAME-SCALE")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets are.", show_default="$POTLUCK_DATA", envvar="POTLUCK_DATA")
-    ] = None,
+    data_dir: DataDir = None,
     show: Annotated[bool, typer.Option("--list", help="List what can be played.")] = False,
 ) -> None:
     """Play a table or figure of a paper, and set it beside what was published.
@@ -49,8 +47,6 @@ def reproduce(
     from potluck.engines import keep_freed_memory
     from potluck.reproduction.reproduce import reproduce as play
 
-    if data_dir is not None:
-        os.environ["POTLUCK_DATA"] = str(data_dir)
     keep_freed_memory()
     console = messages()
     bar = Progress(

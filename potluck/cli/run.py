@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from potluck.cli.console import Warnings, messages, progress, waiting
+from potluck.cli.data_dir import DataDir
 from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.metrics import readable, title
 
@@ -48,6 +49,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="What every random draw derives from.")] = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds in all.")] = None,
     change: Change = None,
+    data_dir: DataDir = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
 ) -> None:
@@ -74,13 +76,13 @@ def run(
             _check_folder(folder, resume, console)
             with waiting("dividing the data, building the models", console):
                 federation = _built(recipe, file)
-            federation.made_from["command"] = _command(file, None, options, changes)
+            federation.made_from["command"] = _command(file, None, options, changes, data_dir)
             profiler = federation.profile() if profile else None
             before = _play(federation, recipe, folder, resume, console)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it must not cut off what follows
         played = federation.history.rounds if federation else 0
-        again = _command(file, out, options, changes) + " --resume" + (" --profile" if profile else "")
+        again = _command(file, out, options, changes, data_dir) + " --resume" + (" --profile" if profile else "")
         console.print(f"Stopped after round {played}. Go on with:\n{again}")
         raise typer.Exit(130) from None
     typer.echo(federation.history.table())
@@ -158,9 +160,11 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
     return history.rounds - now
 
 
-def _command(file: Path, out: Path | None, options: Mapping[str, Any], changes: Sequence[str]) -> str:
+def _command(
+    file: Path, out: Path | None, options: Mapping[str, Any], changes: Sequence[str], data_dir: Path | None
+) -> str:
     """The command that plays this run."""
-    given = {**({"out": out} if out else {}), **options}
+    given = {**({"out": out} if out else {}), **options, **({"data-dir": data_dir} if data_dir else {})}
     pairs = [part for name, value in given.items() for part in (f"--{name}", str(value))]
     sets = [part for change in changes for part in ("--set", change)]
     return shlex.join(["potluck", "run", str(file), *pairs, *sets])

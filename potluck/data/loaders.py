@@ -1,4 +1,4 @@
-"""Where data comes from: sets found by name, files, and arrays in memory."""
+"""Where data comes from: the digits that are always there, files, and arrays in memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.errors import DataError, SettingsError, nearest
-from potluck.core.registry import Registry, call
+from potluck.core.errors import DataError, nearest
 from potluck.data.sampling import as_labels, as_values
 from potluck.data.source import Source, held_out
-from potluck.data.synthetic import generated, generated_images
-from potluck.ingestion.files import TABLES, npz_arrays, read_table
-
-__all__ = ["SOURCES", "Source", "arrays", "digits", "generated", "generated_images", "load", "npz", "table"]
+from potluck.ingestion.files import npz_arrays, read_table
 
 _PLAIN = ("x_train", "y_train", "x_test", "y_test")
 _COARSE = ("y_coarse_train", "y_coarse_test")
@@ -116,28 +112,6 @@ def table(
     groups = None if group is None else as_labels(frame.pop(group), group)
     y = (as_values if values else as_labels)(frame.pop(target), target)
     return held_out(Path(path).stem, frame, y, test_share, seed, groups=groups, values=values)
-
-
-SOURCES = Registry(
-    "data", {"digits": digits, "npz": npz, "table": table, "generated": generated, "generated-images": generated_images}
-)
-"""Data sources by name; another package adds one under the entry point group ``potluck.data``."""
-
-
-def load(name: str, **settings: Any) -> Source:
-    """A source by its name, by a file (``"folder/mine.npz"``, ``"mine.csv"``) or by ``"package.module:callable"``."""
-    kind = file_kind(name)
-    source = call(name, SOURCES[name], settings) if kind is None else call(kind, SOURCES[kind], settings, path=name)
-    if not isinstance(source, Source):
-        raise SettingsError(f"{name!r} gave a {type(source).__name__}; expected a potluck.data.Source.")
-    return source
-
-
-def file_kind(name: str) -> str | None:
-    """Which source reads a file of that name; None where it names no file."""
-    if name.endswith(".npz"):
-        return "npz"
-    return "table" if name.endswith(TABLES) else None
 
 
 def _channels_first(x: NDArray[Any]) -> NDArray[Any]:

@@ -24,7 +24,7 @@ from potluck.core.registry import USER_MODULES, Registry, import_object, misfits
 from potluck.core.settings import Mistake, mistakes
 from potluck.core.task_choice import TASKS, as_task
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
-from potluck.data.loaders import file_kind
+from potluck.data.sources import file_kind
 from potluck.federation.method import Method
 from potluck.ingestion import files
 from potluck.ingestion.files import reader_of
@@ -86,13 +86,16 @@ def wrong_settings(lookup: Callable[[str], Any], supplied: tuple[str, ...], name
 
 
 def _source_fits(named: Named, info: ValidationInfo) -> Named:
-    """Finds a file by its name, and from the folder of the run file."""
+    """Finds a file by its name, and it and a folder of data sets from the folder of the run file."""
     if (kind := file_kind(named.name)) is not None:
         named = Named.model_validate({"path": named.name, **named.settings, "name": kind})
     _fits(SOURCES.__getitem__, (), named)
+    origin: Origin = info.context or Origin()
+    if isinstance(folder := named.settings.get("data_dir"), str):
+        found = origin.folder / Path(folder).expanduser()
+        return Named(name=named.name, settings={**named.settings, "data_dir": str(found)})
     if named.name not in ("npz", "table"):
         return named
-    origin: Origin = info.context or Origin()
     path = origin.folder / Path(named.settings["path"]).expanduser()
     if not path.is_file():
         refuse([(("path",), f"there is no file {str(path)!r}.")])

@@ -101,7 +101,7 @@ def test_data_tells_what_can_be_set_and_what_must_be():
         "settings": {"test_share": 0.25, "seed": 0},
         "required": [],
     }
-    assert (found["npz"]["settings"], found["npz"]["required"]) == ({}, ["path"])
+    assert (found["npz"]["settings"], found["npz"]["required"]) == ({"values": False}, ["path"])
     assert (found["dirichlet"]["settings"], found["dirichlet"]["required"]) == ({"minimum": 1}, ["alpha"])
-    assert (found["by-group"]["settings"], found["by-group"]["required"]) == ({}, [])
+    assert (found["by-group"]["settings"], found["by-group"]["required"]) == ({"names": None}, [])
     assert "alpha (required), minimum = 1" in potluck("data").stdout

@@ -1,4 +1,4 @@
-"""``docs/run-files.md`` names every key, and its examples can be read."""
+"""``docs/run-files.md`` names every key, and its examples can be read, as those of the page about data sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from potluck.recipes.validation import Origin
 from tests.recipes.files import MODULE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "run-files.md").read_text()
-EXAMPLES = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)]
+SETS = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+EXAMPLES = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", PAGE + SETS, re.M | re.S)]
 BASE = {"rounds": 1, "method": "Local", "participants": [{"name": "a", "model": "mlp"}]}
 
 

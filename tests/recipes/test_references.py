@@ -72,3 +72,8 @@ def test_files_are_found_from_the_folder_of_the_run_file(here, source):
     with pytest.raises(SettingsError, match=rf"line 9, data.source(.path)?: there is no file '{here}/far/set.npz'\."):
         read(write(here / "far", text))
     assert read(write(here, text.replace("set.npz", f"{here}/near/set.npz"))).data == recipe.data
+
+
+def test_a_folder_of_data_sets_is_looked_for_from_the_run_files(here):
+    recipe = read(write(here, SMALL), ['data.source={name="mnist", data_dir="sets"}'])
+    assert recipe.source.settings["data_dir"] == str(here / "sets")
