@@ -107,9 +107,9 @@ def moved(inputs: Any, device: torch.device) -> Any:
     return inputs.to(device) if isinstance(inputs, Tensor) else tree_map(lambda part: part.to(device), inputs)
 
 
-def size_of(inputs: Any) -> int:
-    """How many samples there are in a batch of inputs."""
-    return len(inputs) if isinstance(inputs, Tensor) else len(tree_leaves(inputs)[0])
+def size_of(batch: Batch) -> int:
+    """How many samples there are in a batch."""
+    return len(tree_leaves(batch)[0])
 
 
 def advice_on(inputs: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
+from torch.utils._pytree import tree_leaves
 
 from potluck.core.augmentation import Augmenter, Halves
 from potluck.core.errors import SettingsError
@@ -130,7 +131,7 @@ class Plan(Settings):
 
     def inputs(self, x: Any, dtype: torch.dtype) -> Any:
         """A batch of stored inputs as the model reads it: transformed, or as ``as_model_reads`` says."""
-        if self.transform is not None:
+        if self.transform is not None and tree_leaves(x):
             return as_model_reads(self.transform(x), dtype, "never")
         return as_model_reads(x, dtype, self.scale)
 
@@ -149,7 +150,7 @@ class Plan(Settings):
 
     def kind_of_transform(self, samples: Samples) -> TransformKind:
         """Where ``transform`` can run, found out once, on some of these samples."""
-        if self.transform is None:
+        if self.transform is None or not samples.kinds:
             return TransformKind.EACH
         if self.changes.kind is None:
             rows = torch.linspace(0, len(samples) - 1, min(TRIED, len(samples))).long()

@@ -65,7 +65,8 @@ class InputSource(ABC):
 class Samples:
     """Columns of equal length: inputs, mostly ``y`` (targets as the task encodes them), perhaps ``weight`` and targets.
 
-    Inputs are the column ``x``, or several: ``x.ids``, ``x.mask``; or they are in a ``source``.
+    Inputs are the column ``x``, or several: ``x.ids``, ``x.mask``; or they are in a ``source``. There may be none,
+    where an objective finds them by itself.
 
     Args:
         columns: the columns, by name.

@@ -41,7 +41,7 @@ def gradients_in_pieces(gradients_of: Callable[[Batch], WithLoss], batch: Batch,
     sizes: list[int] = []
     for piece in pieces(batch, plan):
         parts.append(gradients_of(piece))
-        sizes.append(size_of(piece["x"]))
+        sizes.append(size_of(piece))
     if len(parts) == 1:
         return parts[0]
     shares = [size / sum(sizes) for size in sizes]
@@ -58,7 +58,7 @@ def _mean(values: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
 
 def pieces(batch: Batch, plan: Plan) -> Iterator[Batch]:
     """A step's batch in pieces of the plan's batch size."""
-    size = size_of(batch["x"])
+    size = size_of(batch)
     starts = [0, *cuts(size, plan.batch_size)]
     for start, end in zip(starts, [*starts[1:], size], strict=True):
         yield tree_map(lambda column, rows=slice(start, end): column[rows], batch)
@@ -105,7 +105,7 @@ def as_asked(plain: GradientsOf, module: nn.Module, work: Fit, plan: Plan) -> Gr
 
 
 def _one_by_one(gradients_of: Callable[[Batch], WithLoss], batch: Batch) -> WithLoss:
-    rows = range(size_of(batch["x"]))
+    rows = range(size_of(batch))
     each = [gradients_of(tree_map(lambda column, at=slice(row, row + 1): column[at], batch)) for row in rows]
     found = {name: torch.stack([gradients[name] for gradients, _ in each]) for name in each[0][0]}
     return found, torch.stack([loss for _, loss in each]).mean()

@@ -220,6 +220,13 @@ def test_a_transform_is_looked_at_once():
     assert plan.replace(transform=torch.rand_like).draws(INPUTS)
 
 
+def test_without_inputs_nothing_is_transformed_nor_found_out():
+    plan, nothing = Plan(transform=torch.rand_like), Samples({"row": torch.arange(3)})
+    assert plan.inputs(nothing.x, torch.float32) == {}
+    assert not plan.draws(nothing)
+    assert plan.draws(INPUTS)
+
+
 def test_a_transform_that_no_seed_decides_is_refused():
     own = torch.Generator().manual_seed(1)
     plan = Plan(transform=lambda x: x + torch.rand(x.shape, generator=own))

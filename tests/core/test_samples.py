@@ -28,6 +28,12 @@ def test_samples_know_their_length_inputs_and_labels():
     assert samples.y is Y
 
 
+def test_samples_may_have_no_inputs():
+    samples = Samples({"row": Y})
+    assert (len(samples), samples.kinds, samples.x, samples.read(Y, 0)) == (3, {}, {}, {})
+    assert Samples.concat([samples, samples.take(torch.arange(1))]).columns["row"].tolist() == [0, 1, 0, 0]
+
+
 def test_asking_for_labels_that_are_not_there_is_an_error():
     samples = Samples({"x": X})
     assert not samples.labelled

@@ -197,6 +197,29 @@ def test_looking_public_samples_up_equals_copying_them(labelled):
     assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]
 
 
+def test_random_public_items_are_read_anew_for_the_server():
+    """The server reads the answers of two participants to 30 samples in each of its epochs."""
+
+    class Shaken(torch.utils.data.Dataset):
+        read = 0
+
+        def __len__(self):
+            return 30
+
+        def __getitem__(self, row):
+            Shaken.read += 1
+            return PUBLIC[0][row] + torch.rand(36, dtype=torch.float64).reshape(1, 6, 6).numpy()
+
+    reads = []
+    for epochs in (0, 3):
+        method = MHAT(server_plan={"epochs": epochs}, auxiliary=lambda: mlp(9), first_epochs=0)
+        federation = potluck.Federation(participants([mlp(0), mlp(1)]), method, public=Shaken(), engine="serial")
+        before = Shaken.read
+        federation.run(1)
+        reads.append(Shaken.read - before)
+    assert reads[1] - reads[0] == 3 * 2 * 30
+
+
 @pytest.mark.parametrize("labelled", [True, False])
 def test_one_participant_may_be_alone_with_the_server(labelled):
     x, y = made_data(20, 90)

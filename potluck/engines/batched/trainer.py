@@ -337,7 +337,7 @@ class Training:
             written = {name: buffer.clone() for name, buffer in buffers.items()}
             parameters = {**sought[0], **fixed}
             learned = {name: parameters[name] for name in self.state.parameters}
-            with self._linear_layers(learned, sought[1], size_of(batch["x"])) as inputs:
+            with self._linear_layers(learned, sought[1], size_of(batch)) as inputs:
                 loss = objective(view_of(self.skeleton, {**parameters, **written}), batch, known)
             return loss, (loss.detach(), written, inputs)
 
