@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from potluck.core.disclosure import Disclosure
-from potluck.core.errors import ModelError, SettingsError, nearest
+from potluck.core.errors import DataError, ModelError, PotluckError, SettingsError, nearest
+from potluck.core.inputs import describe
 from potluck.core.labels import Label, LabelSpace
 from potluck.core.learner import Learner
 from potluck.core.metrics import MetricSetting
@@ -388,7 +389,16 @@ class Participant(Joining):
     def predict_proba(self, x: Any) -> np.ndarray[Any, Any]:
         """What its method answers, a row for each input: probabilities over ``labels``, or values."""
         inputs = self.inputs.read(read_inputs(x, self.name))
-        answers = AnsweringSession(self, self.answering, inputs).answer_alone(torch.device("cpu"))
+        try:
+            answers = AnsweringSession(self, self.answering, inputs).answer_alone(torch.device("cpu"))
+        except PotluckError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            found, known = describe(inputs.kinds), describe(self.data.kinds)
+            if found == known:
+                raise
+            told = f"{self.name}: its model cannot read inputs of {found}, and was trained on {known}: {error}"
+            raise DataError(told) from error
         if answers is None:
             raise ModelError(f"{self.name} has nothing to answer with yet; run the federation first.")
         probabilities: np.ndarray[Any, Any] = answers.float().numpy()

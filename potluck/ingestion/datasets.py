@@ -17,6 +17,7 @@ from potluck.core.inputs import flat, nested
 from potluck.core.randomness import all_seeded, derive, drawing
 from potluck.core.samples import RowReader, Samples
 from potluck.ingestion.arrays import as_inputs
+from potluck.ingestion.hugging_face import HuggingFaceRows, is_hugging_face
 from potluck.ingestion.lazy import LazyRows, Preload, Store, chunks, preloads
 
 
@@ -42,7 +43,7 @@ class ItemColumns:
     Args:
         owner: whose it is.
         target: the name of the target in an item that is a dict; by default an item is a tuple that begins with input
-            and target.
+            and target, or an input alone.
         weight: the name of the sample's weight in an item that is a dict; by default there is none.
         inputs_alone: whether an item is nothing but inputs.
     """
@@ -55,7 +56,10 @@ class ItemColumns:
     def of(self, item: Any, kind: str) -> tuple[Any, Any, Any]:
         """Inputs, target and weight of an item."""
         if self.inputs_alone:
-            return _inputs(item, self.owner), None, None
+            return _inputs(_one_or_all(item), self.owner), None, None
+        alone = isinstance(item, Tensor | np.ndarray) or hasattr(item, "getbands")  # a picture of Pillow's
+        if self.target is None and (alone or (isinstance(item, tuple) and len(item) == 1)):
+            return _inputs(_one_or_all(item), self.owner), None, None
         if isinstance(item, Mapping):
             return self._of_named(item, kind)
         if self.target is not None:
@@ -72,49 +76,23 @@ class ItemColumns:
         if self.target is None:
             raise DataError(
                 f"{self.owner}: items of {kind} are dicts of {', '.join(names)}, and nothing says which of these is "
-                f"the target; expected it beside the dataset: data=(dataset, {_likely(names)!r})."
+                f"the target; expected it beside the dataset: data=(dataset, {_likely(names)!r}), or (dataset, None) "
+                f"where all of them are inputs."
             )
         for name in filter(None, (self.target, self.weight)):
             if name not in item:
                 raise DataError(f"{self.owner}: items of {kind} hold no {name!r}.{nearest(name, names)}")
         rest = {name: part for name, part in item.items() if name not in (self.target, self.weight)}
-        x = next(iter(rest.values())) if len(rest) == 1 else rest
-        return _inputs(x, self.owner), item[self.target], None if self.weight is None else item[self.weight]
+        return (
+            _inputs(_one_or_all(rest), self.owner),
+            item[self.target],
+            None if self.weight is None else item[self.weight],
+        )
 
 
 def is_dataset(data: Any) -> bool:
     """Whether data come item by item."""
     return isinstance(data, Dataset | DataLoader) or is_hugging_face(data)
-
-
-def is_hugging_face(data: Any) -> bool:
-    """Whether data are a Hugging Face dataset, or a dict of several."""
-    return all(hasattr(data, name) for name in ("column_names", "with_format", "num_rows"))
-
-
-class HuggingFaceRows:
-    """A Hugging Face dataset's rows as arrays, pictures with their channels first, unless its owner chose a format.
-
-    Args:
-        data: the dataset.
-    """
-
-    def __init__(self, data: Any) -> None:
-        form = getattr(data, "format", None) or {}
-        chosen = form.get("type") in ("torch", "numpy", "custom")
-        self._rows = data if chosen else data.with_format("numpy", columns=form.get("columns"))
-        features = getattr(data, "features", None) or {}
-        self._pictures = {name for name, kind in features.items() if type(kind).__name__ == "Image"}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {name: self._part(name, part) for name, part in self._rows[index].items()}
-
-    def _part(self, name: str, part: Any) -> Any:
-        last = name in self._pictures and isinstance(part, np.ndarray) and part.ndim == 3
-        return np.moveaxis(part, 2, 0) if last else part
 
 
 def as_items(data: Any, parts: ItemColumns, preload: Preload = "auto") -> Items:
@@ -213,6 +191,13 @@ def _check_seeds_decide(read: Any, kind: str, owner: str) -> None:
         )
 
 
+def _one_or_all(inputs: Any) -> Any:
+    """The inputs of an item; of a dict or tuple with one of them, that one."""
+    if not isinstance(inputs, Mapping | tuple) or len(inputs) != 1:
+        return inputs
+    return next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs))
+
+
 def _inputs(x: Any, owner: str) -> Any:
     """The inputs of one item as tensors."""
     if isinstance(x, Mapping):
@@ -229,7 +214,8 @@ def _tensor(x: Any, owner: str) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise DataError(
             f"{owner}: an item of the Dataset holds {_told(x)}; expected numbers. Have the Dataset turn it into a "
-            f"tensor, such as the ids of tokens; or leave it out; or give an estimator the texts in a list."
+            f"tensor, such as the ids of tokens; or leave it out, as a Hugging Face dataset's remove_columns does; or "
+            f"give an estimator the texts in a list."
         )
     if hasattr(x, "getbands") and array.ndim == 3:  # a picture of Pillow's, whose channels come last
         array = np.moveaxis(array, 2, 0)

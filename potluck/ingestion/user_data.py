@@ -14,6 +14,7 @@ from potluck.core.samples import Samples
 from potluck.core.tasks import Task
 from potluck.ingestion.arrays import as_inputs, as_targets, as_weights
 from potluck.ingestion.datasets import ItemColumns, as_items, as_memory_map, is_dataset
+from potluck.ingestion.hugging_face import as_frame, is_table, texts_alone
 from potluck.ingestion.lazy import Preload
 from potluck.ingestion.tables import as_table, is_frame, is_series
 
@@ -63,7 +64,11 @@ def read_labelled(data: Any, owner: str, preload: Preload = "auto") -> UserData:
         inputs, y, weight = items.inputs, items.y, items.weight
     elif isinstance(data, tuple | list) and len(data) in (2, 3):
         x, y, weight = (*data, None) if len(data) == 2 else data
-        if is_dataset(x) and isinstance(y, str):
+        if is_table(x, without=[name for name in (y, weight) if isinstance(name, str)]):
+            x, y = _taken(as_frame(x), y, owner)
+            x, weight = _taken(x, weight, owner)
+            inputs = read_inputs(texts_alone(x), owner)
+        elif is_dataset(x) and isinstance(y, str):
             items = as_items(x, ItemColumns(owner, y, weight if isinstance(weight, str) else None), preload)
             inputs, y, weight = items.inputs, items.y, items.weight if isinstance(weight, str) else weight
         else:
@@ -84,6 +89,8 @@ def read_inputs(x: Any, owner: str, preload: Preload = "auto") -> Samples:
     """Inputs alone."""
     if isinstance(x, Samples):
         return x.inputs()
+    if is_table(x):
+        x = texts_alone(as_frame(x))
     if is_dataset(x):
         return as_items(x, ItemColumns(owner, inputs_alone=True), preload).inputs
     if isinstance(x, np.memmap):

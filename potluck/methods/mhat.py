@@ -63,18 +63,11 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         assert public is not None
         # By name: the order in which answers arrive must not decide which samples are in one batch.
         told = sorted(answers, key=lambda answer: answer[0])
-<<<<<<< HEAD
-        # X is the same in all of them: unless its batches change from step to step, a sample is its index in X.
+        # X is the same in all of them: unless its batches change from step to step, samples name their rows of one X.
         plan, auxiliary = self.server_plan, server.models["auxiliary"]
         changing = plan.augment is not None or plan.kind_of_transform(public) is not TransformKind.EACH
-        copied = changing or public.source is not None
-        x = public.inputs() if copied else Samples({"x": torch.arange(len(public))})
-=======
-        # X is the same in all of them: where each batch is read as it is, samples name their rows of one X.
-        plan = self.server_plan
-        copied = plan.augment is not None or public.source is not None or public.reader is not None
+        copied = changing or public.source is not None or public.reader is not None
         x = public.inputs() if copied else Samples({"row": torch.arange(len(public))})
->>>>>>> 583114a (Let samples have no inputs, and MHAT's name their rows of one X)
         task = known_scale(server, [payload["probabilities"] for _, payload in told])
         sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in told]
         if public.labelled:
@@ -86,13 +79,8 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         yield Fit(
             hard_and_soft if copied else looked_up,
             on=Samples.concat(sets),
-<<<<<<< HEAD
             context=context if copied else {**context, "public": plan.inputs(public.x, auxiliary.dtype)},
-            plan=plan if copied else plan.with_inputs_ready(),
-=======
-            context=context if copied else {**context, "public": public.x, "plan": plan},
             plan=plan,
->>>>>>> 583114a (Let samples have no inputs, and MHAT's name their rows of one X)
             model="auxiliary",
         )
         logits = yield Predict(public, logits=True, model="auxiliary")
@@ -110,12 +98,6 @@ def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
 
 
 def looked_up(model: ModelView, batch: Batch, context: Context) -> Tensor:
-<<<<<<< HEAD
-    """``hard_and_soft`` of public samples given by their index."""
-    x = tree_map(lambda column: column[batch["x"]], context["public"])
-=======
     """``hard_and_soft`` of samples that name rows of the public data."""
-    dtype = next(iter(model.parameters.values())).dtype
-    x = context["plan"].inputs(tree_map(lambda column: column[batch["row"]], context["public"]), dtype)
->>>>>>> 583114a (Let samples have no inputs, and MHAT's name their rows of one X)
+    x = tree_map(lambda column: column[batch["row"]], context["public"])
     return hard_and_soft(model, {**batch, "x": x}, context)

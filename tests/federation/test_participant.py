@@ -272,6 +272,17 @@ def test_inputs_to_predict_are_checked(x):
         clinic().predict(x)
 
 
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [(X[:, :1], r"shape \(1,\)"), (X[0], r"shape \(\)"), (TensorDataset(X, X), r"0: shape \(2,\), 1: shape \(2,\)")],
+)
+def test_other_inputs_than_those_it_was_trained_on_are_told(x, told):
+    with pytest.raises(
+        DataError, match=rf"clinic: its model cannot read inputs of {told}, and was trained on shape \(2"
+    ):
+        clinic(identity()).predict(x)
+
+
 def test_published_test_data_is_restricted_to_ones_own_labels():
     published = SharedData(torch.arange(4.0).reshape(4, 1), np.array(["emu", "dog", "cat", "ant"]))
     mine = clinic().own_test(published)

@@ -58,33 +58,13 @@ class Named(Dataset[Any]):
         return self.rows[index]
 
 
-class HuggingFace:
-    """What is read of a Hugging Face dataset."""
-
-    def __init__(self, columns, form=None, features=None):
-        self.columns, self.form, self.features = columns, form, features
-        self.format = {"type": form, "columns": list(columns)}
-        self.column_names, self.num_rows = list(columns), len(next(iter(columns.values())))
-
-    def with_format(self, form, columns):
-        return HuggingFace({name: self.columns[name] for name in columns}, form, self.features)
-
-    def __len__(self):
-        return self.num_rows
-
-    def __getitem__(self, index):
-        row = {name: column[index] for name, column in self.columns.items()}
-        return {name: np.asarray(part) for name, part in row.items()} if self.form == "numpy" else row
-
-
 TOKENS: dict[str, list[Any]] = {"ids": [[1, 2, 3], [4, 5, 6]], "mask": [[1, 1, 0], [1, 1, 1]], "label": [1, 0]}
 DICTS = Named([{name: column[row] for name, column in TOKENS.items()} for row in range(2)])
 
 
-@pytest.mark.parametrize("dataset", [DICTS, HuggingFace(TOKENS)], ids=["torch", "hugging face"])
 @pytest.mark.parametrize("preload", [True, False])
-def test_of_a_dataset_of_dicts_the_target_is_named(dataset, preload):
-    given = read_labelled((dataset, "label"), "clinic", preload)
+def test_of_a_dataset_of_dicts_the_target_is_named(preload):
+    given = read_labelled((DICTS, "label"), "clinic", preload)
     assert [int(y) for y in given.y] == [1, 0]
     found = given.inputs.at(torch.tensor([1, 0]))
     assert found["ids"].tolist() == [[4, 5, 6], [1, 2, 3]]
@@ -92,30 +72,9 @@ def test_of_a_dataset_of_dicts_the_target_is_named(dataset, preload):
     assert (given.inputs.source is None) == preload
 
 
-class Torch(HuggingFace):
-    """Its owner has chosen tensors."""
-
-    def __getitem__(self, index):
-        return {name: torch.tensor(column[index]) + 1 for name, column in self.columns.items()}
-
-
-def test_a_format_that_its_owner_chose_stays():
-    given = read_labelled((Torch({"x": [[1.0], [2.0]], "label": [0, 1]}, "torch"), "label"), "p")
-    assert given.inputs.x.tolist() == [[2.0], [3.0]]
-
-
-Pictures = type("Image", (), {})
-"""How a Hugging Face dataset says that a column holds pictures."""
-
-
-def test_pictures_have_their_channels_first():
-    columns = {"image": np.zeros((2, 5, 4, 3), dtype=np.uint8), "table": np.zeros((2, 5, 4, 3)), "label": [0, 1]}
-    found = read_labelled((HuggingFace(columns, features={"image": Pictures(), "label": None}), "label"), "p").inputs.x
-    assert {name: tuple(part.shape) for name, part in found.items()} == {"image": (2, 3, 5, 4), "table": (2, 5, 4, 3)}
-
-
 def test_a_dict_with_one_input_is_that_input():
-    given = read_labelled((HuggingFace({"image": np.zeros((2, 3, 3)), "y": ["a", "b"], "w": [1, 2]}), "y", "w"), "p")
+    rows = Named([{"image": np.zeros((3, 3)), "y": y, "w": w} for y, w in (("a", 1), ("b", 2))])
+    given = read_labelled((rows, "y", "w"), "p")
     assert given.inputs.x.shape == (2, 3, 3)
     assert given.y.tolist() == ["a", "b"]
     assert given.inputs.columns["weight"].tolist() == [1.0, 2.0]
@@ -126,6 +85,16 @@ def test_an_item_may_hold_several_inputs_and_a_weight():
     given = read_labelled(Named(rows), "p")
     assert [part.tolist() for part in given.inputs.x] == [X.tolist(), Y.tolist()]
     assert given.inputs.columns["weight"].tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("rows", [list(X), [(one,) for one in X], [one.numpy() for one in X]])
+@pytest.mark.parametrize("preload", [True, False])
+def test_items_may_be_inputs_alone(rows, preload):
+    for data in (Named(rows), (Named(rows), None)):
+        given = read_labelled(data, "p", preload)
+        assert given.y is None
+        assert torch.equal(given.inputs.at(torch.arange(len(X))), X)
+    assert torch.equal(read_inputs(Named([{"only": one} for one in X]), "p").x, X)
 
 
 def test_targets_may_stand_beside_a_dataset_of_inputs():
@@ -149,9 +118,8 @@ class Endless(Dataset[Any]):
     [
         (DICTS, r"dicts of ids, mask, label, and nothing says which .* data=\(dataset, 'label'\)"),
         ((DICTS, "lable"), r"items of Named hold no 'lable'\. Did you mean 'label'"),
-        (HuggingFace(TOKENS), r"items of HuggingFace are dicts .* data=\(dataset, 'label'\)"),
         ((Rows(X, Y), "label"), "'label' names a target, but items of Rows are a tuple of 2"),
-        (Named([X[0], X[1]]), r"items of Named are a Tensor; expected \(input, target\), or a dict"),
+        (Named(["a", "b"]), r"items of Named are a str; expected \(input, target\), or a dict"),
         (Stream(), "Stream can only be read from its beginning to its end; expected a map-style Dataset"),
         (DataLoader(Rows(X, Y)), r"data is a DataLoader; expected its Dataset"),
         (Endless(), "Endless has no length"),
@@ -163,14 +131,6 @@ class Endless(Dataset[Any]):
 def test_what_cannot_be_read_is_told_with_the_way_out(data, message):
     with pytest.raises(DataError, match=f"clinic: .*{message}"):
         read_labelled(data, "clinic")
-
-
-def test_several_datasets_in_one_are_told():
-    class Splits(dict):
-        column_names, num_rows, with_format = (), (), None
-
-    with pytest.raises(DataError, match="data holds several datasets: train, test; expected one of them"):
-        read_labelled((Splits(train=1, test=2), "label"), "clinic")
 
 
 @pytest.mark.parametrize("data", [Rows(X, Y), Shaken(X, Y)])
