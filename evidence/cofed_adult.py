@@ -6,6 +6,7 @@ are coded, or how the classifiers are set: see ``tune`` for α, and docs/evidenc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -67,10 +71,33 @@ def network(input_shape: tuple[int, ...], classes: int) -> Any:
 
 
 KINDS: dict[str, Any] = {"tree": DecisionTreeClassifier, "svm": SVC, "additive": "additive", "network": network}
+THEIRS: dict[str, Any] = {
+    "tree": DecisionTreeClassifier,
+    "svm": partial(SVC, gamma=1.0),
+    "additive": partial(GradientBoostingClassifier, max_depth=1),
+    "network": partial(MLPClassifier, (10,), solver="lbfgs", alpha=0.0, max_iter=1000),
+}
+"""As the authors' code has them: SVMs with a kernel of scale 1 and networks of ten units, on columns that each
+standardises by its own rows, and additive models of boosted stumps."""
 PLAN = potluck.Plan(lr=1e-3, epochs=40, batch_size=50)
 """Of the networks; what validation data chose (``python -m evidence.tune adult``)."""
 ALPHA = 0.5
 """Likewise."""
+
+
+def distinct(census: Table, count: int, seed: int) -> NDArray[Any]:
+    """Public rows whose columns take each value that occurs equally often."""
+    return np.asarray(potluck.data.valid_values(census.x, count, seed, census.groups))
+
+
+def permuted(census: Table, count: int, seed: int) -> NDArray[Any]:
+    """Public rows as the authors' code makes them: each column of real rows permuted by itself, a code's together."""
+    rng = np.random.default_rng(seed)
+    rows = census.x[rng.choice(len(census.x), count, replace=False)]
+    coded = {column for group in census.groups for column in group}
+    for columns in [*([column] for column in range(rows.shape[1]) if column not in coded), *census.groups]:
+        rows[:, columns] = rows[rng.permutation(count)][:, columns]
+    return rows
 
 
 def table(
@@ -78,17 +105,20 @@ def table(
     seed: int,
     method: potluck.Method,
     scaled: bool = True,
+    rows: Callable[[Table, int, int], NDArray[Any]] = distinct,
+    kinds: dict[str, Any] = KINDS,
     each: int = 25,
     samples: int = 200,
     public: int = 5000,
     plan: potluck.Plan = PLAN,
     validating: bool = False,
 ) -> Setup:
-    """``each`` of every kind. ``scaled``: columns run from 0 to 1 on the public rows, which everyone can see; else all
-    is as in the census, its weights included. ``validating``: measure on training rows that nobody has instead.
+    """``each`` of every kind, with public ``rows``. ``scaled``: columns run from 0 to 1 on the public rows, which
+    everyone can see; else all is as in the census, its weights included. ``validating``: measure on training rows that
+    nobody has instead.
     """
     census = adult(data.folder, weight=not scaled)
-    made = potluck.data.valid_values(census.x, public, seed, census.groups)
+    made = rows(census, public, seed)
     low, span = made.min(axis=0), np.ptp(made, axis=0)
     shift, factor = (low, np.where(span == 0, 1, span)) if scaled else (np.zeros_like(low), np.ones_like(low))
 
@@ -96,15 +126,18 @@ def table(
         return np.asarray((x - shift) / factor, dtype=np.float32)
 
     order = np.random.default_rng(seed).permutation(len(census.y))
-    held, unused = order[: len(KINDS) * each * samples], order[len(KINDS) * each * samples :]
+    held, unused = order[: len(kinds) * each * samples], order[len(kinds) * each * samples :]
+    own_scale = {"preprocess": StandardScaler()} if kinds is THEIRS else {}
     people = [
-        potluck.Participant(f"{kind}-{i:02d}", model, (fit(census.x[rows]), census.y[rows]), labels=(0, 1), plan=plan)
-        for (kind, model), shares in zip(KINDS.items(), np.reshape(held, (len(KINDS), each, samples)), strict=True)
-        for i, rows in enumerate(shares)
+        potluck.Participant(
+            f"{kind}-{i:02d}", model, (fit(census.x[own]), census.y[own]), labels=(0, 1), plan=plan, **own_scale
+        )
+        for (kind, model), shares in zip(kinds.items(), np.reshape(held, (len(kinds), each, samples)), strict=True)
+        for i, own in enumerate(shares)
     ]
     test = (census.x[unused], census.y[unused]) if validating else (census.x_test, census.y_test)
     federation = potluck.Federation(people, method, public=fit(made), seed=seed)
-    about = {"public": public, "private": samples, "plan": repr(plan), "scaled": scaled}
+    about = {"public": public, "private": samples, "plan": repr(plan), "scaled": scaled, "rows": rows.__name__}
     return Setup(federation, 1, (fit(test[0]), test[1]), about=about, saving=None)
 
 
@@ -120,6 +153,12 @@ SETTINGS: dict[str, Maker] = {
     "cofed-alpha-0.3": partial(table, method=cofed(alpha=0.3)),
     "raw-local": partial(table, method=Local(), scaled=False),
     "raw-cofed": partial(table, method=cofed(), scaled=False),
+    "permuted-local": partial(table, method=Local(), rows=permuted),
+    "permuted-cofed": partial(table, method=cofed(), rows=permuted),
+    "theirs-local": partial(table, method=Local(), kinds=THEIRS),
+    "theirs-cofed": partial(table, method=cofed(), kinds=THEIRS),
+    "theirs-permuted-local": partial(table, method=Local(), rows=permuted, kinds=THEIRS),
+    "theirs-permuted-cofed": partial(table, method=cofed(), rows=permuted, kinds=THEIRS),
 }
 
 if __name__ == "__main__":

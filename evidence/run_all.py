@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evidence import cofed_adult, fedin_cifar
+from evidence import cofed_adult, fedin_cifar, mhat_mnist
 from evidence.experiment import RESULTS, SEEDS, Result
 
 Place = Literal["cpu", "gpu", "light"]
@@ -132,6 +132,9 @@ PLANNED = [
     ),
     *each("fedin_cifar", AGAIN, "gpu", [0]),
     *each("mhat_mnist", [f"{name}-labelled-3-slow" for name in ("fd", "mhat")], "cpu", [0]),
+    *each("mhat_mnist", [f"mhat-labelled-3-long-{epochs}" for epochs in (1, 5)], "cpu", [0]),
+    *each("mhat_mnist", [name for name in mhat_mnist.SETTINGS if name.startswith("choice-")], "cpu"),
+    *each("mhat_mnist", ("mhat-labelled-20-mixed", "mhat-unlabelled-20-mixed"), "light"),
     *each("cofed_adult", cofed_adult.SETTINGS, "cpu"),
     *narrow(NARROW),
     *narrow(NARROW_WHY),

@@ -41,7 +41,41 @@ def test_participants_of_mhat_share_no_image(data):
     assert len(np.unique(images, axis=0)) == len(images) == 300
 
 
+def test_participants_of_mhat_may_have_networks_of_their_own(data):
+    setup = mhat_mnist.table(data, 0, Local(), True, participants=4, public=20, private=30, mixed=True)
+    assert len({person.network.architecture for person in setup.federation.participants.values()}) > 1
+
+
+def test_each_choice_of_figure_3_differs_in_one_setting():
+    first = mhat_mnist.SETTINGS["choice-first"].keywords["method"].model_dump()
+    for name, value in (("e1-10", "first_epochs"), ("e2-5", "server_plan"), ("t-5", "temperature")):
+        other = mhat_mnist.SETTINGS[f"choice-{name}"].keywords["method"].model_dump()
+        assert [key for key in first if first[key] != other[key]] == [value]
+
+
 class TestAdult:
+    def test_permuted_rows_have_the_columns_of_real_ones_and_no_row_of_them(self, data):
+        census = cofed_adult.adult(data.folder)
+        rows = cofed_adult.permuted(census, len(census.x), 0)
+        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(census.x, axis=0))
+        assert not np.array_equal(rows, census.x)
+        for group in census.groups:
+            np.testing.assert_array_equal(rows[:, group].sum(axis=1), 1)
+
+    def test_the_authors_kinds_take_part(self, data, tmp_path):
+        setup = cofed_adult.table(
+            data,
+            0,
+            cofed_adult.cofed(),
+            rows=cofed_adult.permuted,
+            kinds=cofed_adult.THEIRS,
+            each=1,
+            samples=40,
+            public=60,
+        )
+        assert setup.about["rows"] == "permuted"
+        assert set(played(setup, tmp_path)["participants"]) == {"tree-00", "svm-00", "additive-00", "network-00"}
+
     def test_the_files_become_a_table(self, data):
         census = cofed_adult.adult(data.folder)
         assert (len(census.x), len(census.x_test)) == (400, 100)
