@@ -21,6 +21,7 @@ from potluck.models.cnn import TABLE_1, cnn, cofed_cnn, random_cnn
 from potluck.models.densenet import DEPTHS as DENSENETS
 from potluck.models.densenet import densenet
 from potluck.models.exits import exit_resnet
+from potluck.models.htfe import htfe
 from potluck.models.lora import adapted_layers, lora, merged, save_adapters, with_lora
 from potluck.models.mlp import mlp, random_mlp
 from potluck.models.resnet import DEPTHS as RESNETS
@@ -40,6 +41,7 @@ __all__ = [
     "densenet",
     "describe",
     "exit_resnet",
+    "htfe",
     "lora",
     "merged",
     "mlp",
@@ -59,6 +61,7 @@ _OWN = {
     **{f"resnet{depth}": partial(resnet, depth) for depth in RESNETS},
     **{f"exit_resnet{depth}": partial(exit_resnet, depth) for depth in RESNETS},
     **{f"densenet{depth}": partial(densenet, depth) for depth in DENSENETS},
+    "htfe": htfe,
     "transformer": transformer,
     "char_lstm": char_lstm,
     "lora": with_lora,

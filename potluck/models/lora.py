@@ -101,6 +101,11 @@ def lora(
         raise ModelError(f"{type(module).__name__} has no linear layer or convolution to put an adapter beside.")
     last = list(layers)[-1]
     chosen = [path for path in layers if path != last] if targets is None else _chosen(layers, targets)
+    if not chosen:
+        raise ModelError(
+            f"{type(module).__name__} has no linear layer or convolution but the last one, {last!r}, which is trained "
+            f"whole. Name it in `targets` if it is to have an adapter."
+        )
     for path in ([last] if last not in chosen else []) if trained is None else trained:
         if path not in dict(adapted.named_modules()):
             raise ModelError(f"The model has no layer {path!r}.{nearest(path, layers)}")

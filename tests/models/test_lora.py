@@ -82,6 +82,8 @@ def test_targets_are_paths_or_their_last_parts():
         lora(model, 2, targets=["qeury"])
     with pytest.raises(ModelError, match="has no linear layer or convolution to put an adapter beside"):
         lora(nn.Embedding(3, 4), 2)
+    with pytest.raises(ModelError, match="but the last one, '0', which is trained whole"):
+        lora(nn.Sequential(nn.Linear(3, 4)), 2)
 
 
 def test_files_are_named_as_peft_names_them(tmp_path):
