@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,6 +106,9 @@ def show_entries(entries: list[CatalogEntry], column: str, as_json: bool) -> Non
         about.append(f"\n{', '.join(settings)}" if settings else "", style="cyan")
         for exchange, sent in entry.get("sends", {}).items():
             about.append(f"\n{exchange}: {sent}", style="dim")
+        if "choose" in entry:
+            about.append(f"\nChoose it {entry['choose']}.\nThe server learns {entry['server learns']}.")
+            about.append(f"\nIt costs {entry['cost in words']}.")
         table.add_row(entry["name"], _words(entry.get(f"{column} in words", entry.get(column))), about)
     Console(highlight=False).print(table)
 
@@ -120,7 +124,26 @@ def _method(method: type[Method]) -> CatalogEntry:
         "needs in words": list(in_words(facts.needs)),
         "sends": facts.sends,
         "leaves": list(facts.leaves),
-    } | _fields(method)
+        **_fields(method),
+        **_guide(method),
+    }
+
+
+def _guide(method: type[Method]) -> CatalogEntry:
+    """What helps to choose one of Potluck's methods; nothing of a study, and of methods of other packages."""
+    from potluck.methods import METHODS
+    from potluck.methods.guide import ADVICE, costs
+
+    name = method.__name__
+    if name not in ADVICE or METHODS[name] is not method:
+        return {}
+    advice, cost = ADVICE[name], costs()[name]
+    return {
+        "choose": advice.choose,
+        "server learns": advice.learns,
+        "cost": asdict(cost),
+        "cost in words": str(cost),
+    }
 
 
 def _fields(kind: type[BaseModel]) -> CatalogEntry:

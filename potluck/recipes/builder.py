@@ -17,6 +17,7 @@ from potluck.core.plan import Plan
 from potluck.core.randomness import derive
 from potluck.core.registry import call, import_object
 from potluck.data import Source, from_source, load, shift, split, split_public, valid_values
+from potluck.engines.base import Engine
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -65,19 +66,23 @@ class FederationBuilder:
     def federation(
         self,
         method: Method,
-        engine: str,
+        engine: str | Engine,
         participants: Iterable[Participant] | None = None,
         audit: Audit | None = None,
     ) -> Federation:
-        """A federation of new participants, or of these; told of to whoever audits what travels."""
+        """A federation of new participants, or of these; told of to whoever audits what travels.
+
+        An engine that is brought plays it; plans are chosen by the automatic one then.
+        """
         recipe = self.recipe
+        chooses = engine if isinstance(engine, str) else "auto"
         federation = Federation(
-            self.participants(engine) if participants is None else participants,
+            self.participants(chooses) if participants is None else participants,
             method,
             public=self.public,
             test=(self.source.x_test, self.source.y_test) if self.source else None,
             seed=recipe.seed,
-            engine=recipe.build_engine(engine),
+            engine=recipe.build_engine(engine) if isinstance(engine, str) else engine,
             device=recipe.device,
             precision=recipe.precision,
             participation=recipe.participation,
@@ -86,7 +91,7 @@ class FederationBuilder:
             keep_optimizer=recipe.keep_optimizer,
             max_concurrent=recipe.max_concurrent,
             storage=recipe.storage,
-            unseen=self.unseen(engine) if participants is None else (),
+            unseen=self.unseen(chooses) if participants is None else (),
             unseen_epochs=recipe.unseen_epochs,
             channel=recipe.channel.build(audit=audit).of(method.exchanges()),
         )

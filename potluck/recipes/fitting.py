@@ -75,6 +75,9 @@ CHOSEN: dict[str, dict[str, Any]] = {
 }
 """Settings without which a method does not fit its family."""
 
+RATES = {"DraftFed": 0.02}
+"""Learning rates of methods that are not stable with the usual one."""
+
 PARTICIPANTS = 4
 
 
@@ -112,7 +115,7 @@ def fitting_file(name: str) -> str:
             "# How networks train, unless a participant says otherwise.",
             "[plan]",
             'optimizer = "sgd"',
-            "lr = 0.05",
+            f"lr = {RATES.get(facts.name, 0.05)}",
             "epochs = 1",
             "batch_size = 16",
             "",

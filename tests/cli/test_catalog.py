@@ -10,6 +10,7 @@ import pytest
 from potluck.channel.codecs import CODECS
 from potluck.data import PARTITIONS, SHIFTS, SOURCES
 from potluck.methods import METHODS
+from potluck.methods.guide import ADVICE, costs
 from potluck.models import MODELS
 from tests.cli.commands import potluck
 from tests.recipes.files import write
@@ -105,3 +106,14 @@ def test_data_tells_what_can_be_set_and_what_must_be():
     assert (found["dirichlet"]["settings"], found["dirichlet"]["required"]) == ({"minimum": 1}, ["alpha"])
     assert (found["by-group"]["settings"], found["by-group"]["required"]) == ({"names": None}, [])
     assert "alpha (required), minimum = 1" in potluck("data").stdout
+
+
+def test_methods_tell_when_to_choose_them_and_what_they_cost():
+    found = entries("methods")
+    assert found["FedProto"]["choose"] == ADVICE["FedProto"].choose
+    assert found["FedProto"]["server learns"] == ADVICE["FedProto"].learns
+    assert found["FedProto"]["cost"]["up"] == costs()["FedProto"].up
+    assert "choose" not in found["Describe"], "a study"
+    said = " ".join(potluck("methods").stdout.split())
+    assert "Choose it in every comparison" in said
+    assert "It costs 0 B up and 0 B down in a round" in said

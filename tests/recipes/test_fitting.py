@@ -32,9 +32,12 @@ def test_it_fits_every_method(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_runs_in_it(tmp_path, name):
-    final = of(tmp_path, name).federation().run(2).final
-    assert len(final.rows) >= 4
-    assert final.accuracy is None or final.accuracy > 0.1, "a study measures nothing"
+    """All rounds, but of DENSE, whose server takes minutes for each; nobody's network diverges."""
+    recipe = of(tmp_path, name)
+    history = recipe.federation().run(1 if name == "DENSE" else recipe.rounds)
+    assert not [row["refused"] for row in history.rows() if row["refused"]]
+    assert len(history.final.rows) >= 4
+    assert history.final.accuracy is None or history.final.accuracy > 0.2, "a study measures nothing"
 
 
 def test_all_settings_are_there_to_be_uncommented():
