@@ -93,7 +93,8 @@ def run(
     if federation.stopped is not None:
         typer.echo(f"Ended after round {federation.history.rounds}: {federation.stopped}.")
     elif before >= recipe.rounds > 0:
-        typer.echo(f"Nothing was left to play: {before} rounds are there, and {recipe.rounds} in all were asked for.")
+        there = "1 round is" if before == 1 else f"{before} rounds are"
+        typer.echo(f"Nothing was left to play: {there} there, and {recipe.rounds} in all were asked for.")
     if profiler is not None:
         typer.echo(profiler.table())
         for kind, strategies in federation.engine.decisions().get("strategies", {}).items():

@@ -228,7 +228,8 @@ def _unlike(owners: Sequence[tuple[str, InputKinds]], other: str, theirs: InputK
 
 
 def _or(tasks: Sequence[str]) -> str:
-    return f"{' and '.join(tasks)} alone"
+    *others, last = tasks
+    return f"{', '.join(others)} and {last} alone" if others else f"{last} alone"
 
 
 def _some(names: Sequence[str]) -> str:

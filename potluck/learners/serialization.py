@@ -64,6 +64,12 @@ def try_out(model: Any, fit: Callable[[Any], None], answer: Callable[[Any], Any]
     try:
         trial = copy.deepcopy(model)
         fit(trial)
+    except Exception as error:
+        why = (
+            f"{owner}: {kind} could not be fitted to a few of its samples, to try out whether a run folder can hold it"
+        )
+        raise ModelError(f"{why}: {error}") from error
+    try:
         kept = dump_estimator(trial)
         types = _types(kept, trial)
         answered = answer(trial)

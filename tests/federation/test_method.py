@@ -157,6 +157,8 @@ def test_tasks_that_a_method_serves():
     people = joined(tree("a"), values)
     (reason,) = Needs().unmet(people, "nothing")
     assert reason == "it serves classification alone, and the task of these is another one: v (regression)"
+    (reason,) = Needs(tasks=("multilabel", "per-position", "next-token")).unmet(people[:1], "nothing")
+    assert reason.startswith("it serves multilabel, per-position and next-token alone, ")
     (reason,) = Needs(tasks=("regression", "multilabel")).unmet(people, "nothing")
     assert (
         reason == "it serves regression and multilabel alone, and the task of these is another one: a (classification)"

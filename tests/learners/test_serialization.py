@@ -86,6 +86,16 @@ class Broken(Majority):
         raise OSError("no room")
 
 
+def test_what_cannot_be_fitted_is_not_said_to_be_unfit_for_a_folder():
+    def gaps(model):
+        raise ValueError("could not convert string to float")
+
+    with pytest.raises(
+        ModelError, match=r"clinic: Majority could not be fitted to a few of its samples.*: could not conv"
+    ):
+        try_out(Majority(), gaps, answers, "clinic")
+
+
 @pytest.mark.parametrize(
     ("model", "why"), [(Forgetful(), "it answers differently when read back"), (Broken(), "no room")]
 )
