@@ -27,6 +27,7 @@ KNOWS: dict[str, set[str]] = {
     "methods": {"federation", "learners.structure", "models.lora", "core"},
     "export": {"federation", "engines", "learners", "ingestion", "core"},
     "report": {"core"},
+    "watch": {"report", "runs", "core"},
     "preparation": {"methods", "report.tables", *BELOW_METHODS},
     "recipes": {"preparation", "methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
@@ -34,7 +35,7 @@ KNOWS: dict[str, set[str]] = {
     "flower": APPLICATION,
     "demo": APPLICATION,
     "bench": APPLICATION,
-    "cli": {"flower", "demo", "bench", *APPLICATION},
+    "cli": {"flower", "demo", "bench", "watch", *APPLICATION},
 }
 """What each folder may import besides itself: folders, or modules of one. TYPE_CHECKING is no way round it: a folder
 that needs another's type depends on it, and a small protocol of its own says what it needs instead."""

@@ -25,6 +25,7 @@ from potluck.cli import (
     reproduce,
     run,
     serve,
+    watch,
 )
 from potluck.cli.console import messages
 from potluck.core.errors import PotluckError
@@ -73,6 +74,7 @@ app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("describe")(describe.describe)
 app.command("compare")(compare.compare)
+app.command("watch")(watch.watch)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("new")(new.new)

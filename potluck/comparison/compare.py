@@ -24,6 +24,7 @@ from potluck.report.significance import Significance
 from potluck.report.standings import Standings
 from potluck.report.summary_table import summary_text
 from potluck.runs.folder import replace_file
+from potluck.runs.live import LIVE, LiveFile
 from potluck.runs.provenance import commit
 
 Watcher = Callable[[int, int, str], None]
@@ -144,10 +145,11 @@ def compare(
             for cell in cells
         ],
     }
-    with Locked(folder):
+    with Locked(folder), LiveFile(folder / LIVE) as live:
         replace_file(folder / COMPARISON, json.dumps(about, indent=1) + "\n")
         left = [cell for cell in cells if not is_done(cell)]
         before = (len(cells) - len(left)) * recipe.rounds
+        live.begin(len(cells) * recipe.rounds, before)
         played = dict.fromkeys((cell.title for cell in left), 0)
 
         def count(cell: Cell, number: int) -> None:

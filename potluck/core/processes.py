@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them, and folders that one of them has for itself."""
+"""Processes: which is which; those that do not outlive the one that started them; folders that one has for itself."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ def ending_with_parent(by: signal.Signals) -> Callable[[], object]:
         return lambda: None
     libc = ctypes.CDLL(None)
     return lambda: libc.prctl(SET_PARENT_DEATH_SIGNAL, by)
+
+
+def started_at(pid: int) -> str | None:
+    """When a process began, in a form of the system's own: a number that comes again is another process's.
+
+    None where there is no such process, or the system does not tell.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[19]  # the name before it may hold anything
 
 
 def held_alone(path: Path, otherwise: str) -> BaseFileLock:

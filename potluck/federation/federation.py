@@ -186,6 +186,7 @@ class Federation:
     def _run(self, last: int, callbacks: Callbacks, run: StoredRun | None) -> None:
         """Plays rounds up to the last one, or until somebody stops it, and tells who listens."""
         self.run_dir, self.last_round, self.stopped = None if run is None else run.path, last, None
+        self._exchanges.live = None if run is None else run.watched(last)
         callbacks.begin(self)
         try:
             self._play_rounds(callbacks, run)

@@ -26,6 +26,7 @@ from potluck.federation.method import Method
 from potluck.federation.participant import Participant, State
 from potluck.federation.server import Answers, Server
 from potluck.federation.tally import ExchangeTally, ParticipantTally
+from potluck.runs.live import Doing, LiveFile
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class ExchangeLoop:
         self._phase: Phase = "join"
         self._attacks: dict[str, Attack] = {}
         self._orders: dict[str, ExchangeOrder] = {}
+        self.live: LiveFile | None = None
+        """Who is told what everybody does at present, if anybody is."""
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
 
@@ -108,6 +111,8 @@ class ExchangeLoop:
         self._phase = phase
         self._attacks = {p.name: p.attack for p in parties if p.attack is not None} if phase == "round" else {}
         self._orders = {name: ExchangeOrder(phase, self._turns) for name in self._parties}
+        if self.live is not None:
+            self.live.phase(phase, self._server.round, self._parties)
         if self._ends is not None:
             self._ends.begin(self._server.round if phase == "round" else 0)
         arrivals = self._at_exchanges(self._engine.start(phase, parties, getattr(self._method, phase), keep_optimizer))
@@ -123,6 +128,7 @@ class ExchangeLoop:
     def _at_exchanges(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
         """The arrivals at an exchange that is due. Those at the end of their half are tallied."""
         for arrival in arrivals:
+            self._now(arrival.sender, "waiting" if arrival.exchange is not None else "done")
             if self._clock is not None:
                 self._clock.worked(arrival.sender, arrival.steps)
             if arrival.exchange is None:
@@ -155,6 +161,8 @@ class ExchangeLoop:
         if tally.absent and self._ends is not None:
             self._ends.forget(self._parties[arrival.sender])
         tally.refused = tally.refused or arrival.failed
+        if tally.refused:
+            self._now(arrival.sender, "out", tally.refused)
         if missing is not None:
             self._out_of_turn(arrival, missing)
         elif wrong is None:
@@ -238,6 +246,7 @@ class ExchangeLoop:
         told = f": {error}" if isinstance(error, PotluckError) else f" ({type(error).__name__})"
         for sender in senders:
             self._tallies[sender].refused = f"{name}: nothing was merged, for anybody{told}"
+            self._now(sender, "out", f"nothing was merged{told}")
             self._tallies[sender].simulated_seconds = self._simulated(sender)
             if self._ends is not None:
                 self._ends.forget(self._parties[sender])
@@ -294,6 +303,7 @@ class ExchangeLoop:
             if party.attack is not None:
                 remember(self._server, sender, handed)
             size = self._channel.size(travelling)
+            self._now(sender, "working")
             self._tallies[sender].bytes_down += size
             travelled.replies += 1
             travelled.bytes_down += size
@@ -337,6 +347,10 @@ class ExchangeLoop:
             return None
         return read
 
+    def _now(self, name: str, doing: Doing, why: str = "") -> None:
+        if self.live is not None:
+            self.live.now(name, doing, why)
+
     def _simulated(self, name: str) -> float | None:
         """How far the virtual clock is for a participant, where there is one."""
         return None if self._clock is None else self._clock.now[name]
@@ -355,6 +369,7 @@ class ExchangeLoop:
     def _refuse(self, sender: str, reason: str) -> None:
         """Ends a participant's half; the phase goes on without it."""
         self._tallies[sender].refused = reason
+        self._now(sender, "out", reason)
         self._tallies[sender].simulated_seconds = self._simulated(sender)
         log.warning("Round %d goes on without %s: %s", self._server.round, sender, reason)
         try:

@@ -11,6 +11,7 @@ from potluck.federation.fingerprint import check_resumable, fingerprint, setting
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import CheckpointError
 from potluck.runs.folder import RunFolder
+from potluck.runs.live import LIVE, LiveFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,13 +34,20 @@ class StoredRun:
         self._folder = RunFolder(run_dir, resume=resume)
         self._begun = False
         self._every, self._saved = 1, 0
+        self._live = LiveFile(self.path / LIVE)
 
     def __enter__(self) -> StoredRun:
         self._folder.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._live.end(error, self._federation.stopped)
         self._folder.__exit__()
+
+    def watched(self, rounds: int) -> LiveFile:
+        """Says from now on in the folder what is going on, until the run ends."""
+        self._live.begin(rounds, self._federation.history.rounds)
+        return self._live
 
     def begin(self, checkpoint_every: int = 1) -> None:
         """Makes sure that everything can be stored, then restores the folder's newest checkpoint, if there is one.

@@ -31,7 +31,7 @@ STYLE = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 0; background: var(--paper); color: var(--ink);
        font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
-main {{ max-width: 62rem; margin: 0 auto; padding: 2rem 1rem 4rem; }}
+main {{ max-width: 62rem; margin: 0 auto; padding: 2rem 1rem 4rem; overflow-wrap: break-word; }}
 h1 {{ font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }}
 h2 {{ font-size: 1.15rem; margin: 2.5rem 0 .5rem; }}
 p {{ margin: .5rem 0; max-width: 46rem; }}

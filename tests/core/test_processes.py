@@ -61,3 +61,11 @@ def test_what_one_holds_nobody_else_gets(tmp_path):
         processes.held_alone(tmp_path / ".lock", "somebody has it")
     lock.release()
     processes.held_alone(tmp_path / ".lock", "somebody has it").release()
+
+
+def test_a_process_is_told_from_a_later_one_of_its_number(monkeypatch):
+    own = processes.started_at(os.getpid())
+    assert own is not None
+    assert own == processes.started_at(os.getpid())
+    assert own != processes.started_at(1)
+    assert processes.started_at(2**22 + 1) is None

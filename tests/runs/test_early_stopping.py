@@ -7,17 +7,11 @@ import json
 import pytest
 
 import potluck
-from potluck.methods import FedAvg
 from potluck.runs import EarlyStopping
-from potluck.runs.early_stopping import BEST, VALIDATION
-from tests.tables import PLAN, agree, cnn, made_data
-
-
-def federation(validation=0.3, **settings):
-    people = [
-        potluck.Participant(f"p{n}", cnn(n), made_data(20, n), plan=PLAN, validation=validation) for n in range(2)
-    ]
-    return potluck.Federation(people, FedAvg(), test=made_data(40, 91), seed=1, engine="serial", **settings)
+from potluck.runs.early_stopping import BEST
+from potluck.runs.validation_log import VALIDATION
+from tests.runs.validated import federation
+from tests.tables import agree
 
 
 class Scripted(EarlyStopping):
@@ -27,7 +21,7 @@ class Scripted(EarlyStopping):
         super().__init__(**settings)
         self.script = values
 
-    def _mean(self, scores):
+    def mean(self, scores):
         assert set(scores) == {"p0", "p1"}
         return self.script[len(self.values)]
 
@@ -58,15 +52,6 @@ def test_of_a_loss_less_is_better_and_small_steps_are_no_progress(tmp_path):
     assert told(tmp_path)["round"] == 2
 
 
-def test_looking_changes_no_history_and_without_patience_the_run_goes_to_its_end():
-    stopping, played = EarlyStopping(patience=None, metric="loss"), federation()
-    history = played.run(4, callbacks=[stopping])
-    agree(history.rows(), federation().run(4).rows(), 0)
-    assert sorted(stopping.values) == [1, 2, 3, 4]
-    losses = [metrics["loss"] for metrics in played.evaluate(lambda party: party.validation).values()]
-    assert stopping.values[4] == pytest.approx(sum(losses) / 2)
-
-
 def test_a_run_that_is_cut_off_ends_in_the_same_round_as_an_unbroken_one(tmp_path):
     values = [0.5, 0.6, 0.55, 0.5, 0.9]
 
@@ -89,47 +74,6 @@ def test_a_run_that_is_cut_off_ends_in_the_same_round_as_an_unbroken_one(tmp_pat
     again = federation()
     again.run(10, run_dir=tmp_path, resume=True, callbacks=[Scripted(values, patience=2)])
     assert (again.history.rounds, again.stopped) == (4, resumed.stopped)
-
-
-def test_rounds_after_the_checkpoint_are_looked_at_again(tmp_path):
-    def cut_off(played, rows):
-        if played.history.rounds == 3:
-            raise InterruptedError
-
-    stopping = EarlyStopping(patience=None)
-    with pytest.raises(InterruptedError):
-        federation().run(4, run_dir=tmp_path, checkpoint_every=2, callbacks=[stopping, cut_off])
-    resumed = EarlyStopping(patience=None)
-    federation().run(4, run_dir=tmp_path, checkpoint_every=2, resume=True, callbacks=[resumed])
-    unbroken = EarlyStopping(patience=None)
-    federation().run(4, callbacks=[unbroken])
-    assert resumed.values == unbroken.values
-
-
-def test_one_object_goes_on_with_its_federation_and_begins_anew_with_another():
-    stopping, played = EarlyStopping(patience=None), federation()
-    played.run(2, callbacks=[stopping])
-    played.run(1, callbacks=[stopping])
-    assert sorted(stopping.values) == [1, 2, 3]
-    federation().run(1, callbacks=[stopping])
-    assert sorted(stopping.values) == [1]
-
-
-def test_without_validation_data_nothing_is_trained():
-    with pytest.raises(potluck.SettingsError, match="no validation data to stop by"):
-        federation(validation=0.0).run(1, callbacks=[EarlyStopping()])
-
-
-def test_a_metric_that_nobody_has():
-    with pytest.raises(potluck.SettingsError, match=r"'accurcy' on its validation data\. Did you mean 'accuracy'"):
-        federation().run(1, callbacks=[EarlyStopping(metric="accurcy")])
-
-
-def test_a_file_that_was_changed(tmp_path):
-    federation().run(1, run_dir=tmp_path, callbacks=[EarlyStopping()])
-    (tmp_path / VALIDATION).write_text('{"round": "x"}\n')
-    with pytest.raises(potluck.SettingsError, match="not what was written"):
-        federation().run(2, run_dir=tmp_path, resume=True, callbacks=[EarlyStopping()])
 
 
 @pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.5}, {"min_delta": -1}, {"min_delta": "x"}])
