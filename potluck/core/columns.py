@@ -94,6 +94,13 @@ class Columns:
         """One value; None where the row has no such name."""
         return self._columns[name][index] if name in self._names[self._layout[index]] else None
 
+    def has(self, index: int, name: str) -> bool:
+        """Whether a row has such a name."""
+        return name in self._names[self._layout[index]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns  # whether any row has it
+
     def total(self, name: str) -> Any:
         """The sum of a column of numbers."""
         return sum(value for value in self._columns.get(name, ()) if value is not None)

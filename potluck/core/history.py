@@ -60,6 +60,7 @@ class Standing:
         rows: the participants' rows.
         models: the rows of further models, of participants' and of the server's, which count in no mean.
         chosen_on_test: whether this round was chosen by test data, so that it is no valid result.
+        evaluated: whether those who took part were evaluated after it; without, there is no mean.
     """
 
     round: int
@@ -69,10 +70,13 @@ class Standing:
     rows: tuple[Row, ...]
     models: tuple[Row, ...] = ()
     chosen_on_test: bool = False
+    evaluated: bool = True
 
     @property
     def accuracy(self) -> float | None:
-        """The mean accuracy; None without test data, and of tasks that have none."""
+        """The mean accuracy; None without test data or evaluation, and of tasks that have none."""
+        if not self.evaluated:
+            return None
         return _mean([row["accuracy"] for row in self.rows if row.get("accuracy") is not None])
 
 
@@ -170,6 +174,13 @@ class History:
         row = self._rows[self._newest[subject]]
         return all(name in row and row[name] == _writable(value) for name, value in values.items())
 
+    def newest(self, participant: str, names: Iterable[str]) -> Row:
+        """These values of a participant's newest row, as far as it has them."""
+        if (subject := self._subjects.get((participant, None))) is None:
+            return {}
+        row = self._rows[self._newest[subject]]
+        return {name: row[name] for name in names if name in row}
+
     @property
     def rounds(self) -> int:
         """How many rounds have been played."""
@@ -178,9 +189,11 @@ class History:
     @property
     def headline(self) -> str:
         """The metric by which participants are compared: the first one of a row."""
-        first = self._rows[0] if len(self._rows) else {}
-        metrics = takewhile(lambda name: name not in IDLE, (name for name in first if name not in WHOSE))
-        return next(metrics, "accuracy")
+        for row in self.recorded():
+            named = takewhile(lambda name: name not in IDLE, (name for name in row if name not in WHOSE))
+            if (first := next(named, None)) is not None:
+                return first
+        return "accuracy"
 
     @property
     def final(self) -> Standing:
@@ -204,7 +217,17 @@ class History:
         name = self.headline
         scores = [row[name] for row in rows if row.get(name) is not None]
         worst = (max if less_is_better(name) else min)(scores, default=None)
+        if not self.evaluated(round):
+            return Standing(round, name, None, None, rows, models, evaluated=False)
         return Standing(round, name, _mean(scores), worst, rows, models)
+
+    def evaluated(self, round: int) -> bool:
+        """Whether those who took part in a round were evaluated after it."""
+        name = self.headline
+        if name not in self._rows:
+            return True
+        found = (index for index in self._rounds.get(round, ()) if self._rows.value(index, "took_part"))
+        return all(self._rows.has(index, name) for index in found)
 
     def _standing(self, round: int) -> Iterable[int]:
         """For each participant the row that says how it stood after a round; none where it was not played."""
@@ -218,9 +241,11 @@ class History:
         return array("L", newest.tolist())
 
     def values(self, name: str) -> Iterator[tuple[int, list[Any]]]:
-        """Round by round, a value of every participant that has one, such as its accuracy."""
+        """Round by round, where there was an evaluation, a value of every participant that has one."""
         own = [model is None for _, model in self._subjects]
         for number, newest in self._standings():
+            if not self.evaluated(number):
+                continue
             found = (self._rows.value(index, name) for subject, index in enumerate(newest) if own[subject])
             yield number, [value for value in found if value is not None]
 

@@ -143,10 +143,12 @@ class Plan(Settings):
             self._changes = known = InputChanges(self.transform, self.augment)
         return known
 
-    def look_again(self) -> None:
-        """Has ``transform`` and ``augment`` looked at anew, if their owner has changed what they are made of."""
-        if self._changes is not None and self._changes.outdated:
+    def look_again(self) -> bool:
+        """Has ``transform`` and ``augment`` looked at anew, if they are made of something else by now; says so."""
+        changed = self._changes is not None and self._changes.outdated
+        if changed:
             self._changes = None
+        return changed
 
     def kind_of_transform(self, samples: Samples) -> TransformKind:
         """Where ``transform`` can run, found out once, on some of these samples."""

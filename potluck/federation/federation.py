@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from potluck.channel.channel import Channel
 from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.exchange_order import Phase
-from potluck.core.history import IDLE, SERVER, History, Row
+from potluck.core.history import History
 from potluck.core.inputs import shapes
 from potluck.core.metrics import Metrics, Scores
 from potluck.core.model_spec import OWN
@@ -27,12 +27,14 @@ from potluck.engines.base import Engine
 from potluck.federation.admission import admitted, published, published_test
 from potluck.federation.availability import Availability, Presence, as_availability
 from potluck.federation.clock import VirtualClock
+from potluck.federation.evaluation import Evaluation, only_looking
 from potluck.federation.fingerprint import settings_as_run
 from potluck.federation.method import Method
 from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop
+from potluck.federation.rows import model_rows, participant_rows
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
@@ -70,6 +72,8 @@ class Federation:
         unseen: participants who take no part and are evaluated when a run has ended, with what the method gives to one
             who joins then (see ``evaluate_unseen``); by default none.
         unseen_epochs: how many epochs each of them trains on its own data before; by default 0.
+        evaluate_every: after how many rounds participants are evaluated; by default 1. After the last round of a run
+            they always are. Rows of rounds without hold no metrics of those who took part.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Federation:
         channel: Channel | None = None,
         unseen: Iterable[Participant] = (),
         unseen_epochs: int = 0,
+        evaluate_every: int = 1,
     ) -> None:
         check_kind("method", method, Method, "potluck.methods.CoFED(alpha=0.3)")
         check_kind("clock", clock, VirtualClock, 'VirtualClock(devices="phone")', optional=True)
@@ -111,6 +116,7 @@ class Federation:
         self.engine.max_concurrent, self.engine.storage = max_concurrent, self.storage
         self.channel = channel or Channel()
         self.history = History()
+        self._evaluation = Evaluation(evaluate_every)
         self.run_dir: Path | None = None
         """The folder of the run that is played, or was played last."""
         self.last_round = 0
@@ -205,7 +211,7 @@ class Federation:
         with self.engine.timing("other"):
             self._welcome()
             first = self.history.rounds
-            while self.history.rounds < self.last_round and self.stopped is None:
+            while self.history.rounds < self.last_round and not self._may_stop:
                 if self.history.rounds > first:
                     self._welcome()
                 number = self.history.rounds + 1
@@ -218,8 +224,18 @@ class Federation:
                         callback(self, rows)
             self.unseen_scores = self.evaluate_unseen()
 
+    @property
+    def evaluate_every(self) -> int:
+        """After how many rounds participants are evaluated."""
+        return self._evaluation.every
+
+    @property
+    def _may_stop(self) -> bool:
+        """Whether somebody has stopped the run, and it has come to a round whose result is known."""
+        return self.stopped is not None and self._evaluation.due(self.history.rounds, self.last_round)
+
     def stop(self, why: str) -> None:
-        """Has the run that is being played end after this round.
+        """Has the run that is being played end after this round, or after the next one that is evaluated.
 
         Args:
             why: in words, for the run's summary.
@@ -232,7 +248,7 @@ class Federation:
 
     def keep_copy(self, folder: Path) -> None:
         """Writes the federation's run as it stands now to a new run folder, from where it can go on."""
-        with StoredRun(self, folder, resume=False) as run:
+        with only_looking(self.participants), StoredRun(self, folder, resume=False) as run:
             run.begin()
             run.finish({})
 
@@ -281,7 +297,7 @@ class Federation:
 
     def evaluate(self, data_of: Callable[[Participant], Samples | None]) -> dict[str, Metrics]:
         """Everybody's metrics as the models are now, on the data that are named for each; None for no data."""
-        with self.engine.timing("evaluate"):
+        with self.engine.timing("evaluate"), only_looking(self.participants):
             scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
 
@@ -323,6 +339,7 @@ class Federation:
             "server": self.server.snapshot(),
             "engine": self.engine.snapshot(),
             "travelled": self.travelled,
+            "to evaluate": self._evaluation.waiting(self.participants),
             **({"codecs": LazyReplies(codecs, codecs.__getitem__)} if any(codecs.values()) else {}),
         }
 
@@ -339,6 +356,7 @@ class Federation:
         self.engine.restore(snapshot["engine"])
         self.history = history
         self._be_in(history.rounds)
+        self._evaluation.restore(self.participants, snapshot.get("to evaluate", ()))
 
     def _round(self, number: int) -> None:
         """One round: those chosen do their half, all are evaluated, the history grows."""
@@ -349,10 +367,34 @@ class Federation:
         tallies = self._play("round", there, presence)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
         with self.engine.timing("evaluate"):
-            scores = self.engine.evaluate(self.participants, self.test_of, self._answering)
-            of_server = self._server_scores()
-        own = {name: found[OWN] for name, found in scores.items()}
-        self.history.add(chain(self._rows(number, there, tallies, own), self._model_rows(number, scores, of_server)))
+            scores, of_server = self._scores_after(number)
+        rows = participant_rows(
+            number,
+            self.participants,
+            there,
+            tallies,
+            {name: tally for name, tally in (self._joined or {}).items() if tally.since == number},
+            scores,
+            self.history,
+            known=self._known_score,
+            clock=self.clock is not None,
+            method=type(self.method).__name__,
+        )
+        self.history.add(chain(rows, model_rows(number, scores, of_server, self.history)))
+
+    def _scores_after(self, number: int) -> tuple[dict[str, Scores], Scores]:
+        """What participants score after a round, those whose answers may have changed, and the server's models."""
+        if not self._evaluation.due(number, self.last_round):
+            return {}, {}
+        asked = {name: party for name, party in self.participants.items() if self._evaluation.outdated(party)}
+        scores = self.engine.evaluate(asked, self.test_of, self._answering)
+        self._evaluation.done(asked.values())
+        return scores, self._server_scores()
+
+    def _known_score(self, name: str) -> Metrics:
+        """What somebody who was not evaluated scores: as before, or nothing that is known, if it has changed since."""
+        party = self.participants[name]
+        return {} if self._evaluation.outdated(party) else self.history.newest(name, party.task.nothing)
 
     def _server_scores(self) -> Scores:
         """How well the server's models answer the federation's test data, if the method reports any."""
@@ -371,49 +413,9 @@ class Federation:
         """Runs one phase at the named participants, some of whose answers may not arrive."""
         # By name, not as listed: the order a user lists participants in must not change any result.
         parties = [self.participants[name] for name in sorted(names)]
+        for party in parties:  # also where it is another process that has them in hand
+            party.looked_into = True
         return self._exchanges.play(phase, parties, self.keep_optimizer, presence)
-
-    def _rows(
-        self, number: int, there: list[str], tallies: dict[str, ParticipantTally], metrics: dict[str, Metrics]
-    ) -> Iterator[Row]:
-        """What goes into the history: of those who took part or joined, and of those whose metrics changed.
-
-        What joining took is counted in the round after it. A round in which nothing happened to anybody has one row
-        all the same, which says that it was played.
-        """
-        nothing, took_part = ParticipantTally(), set(there)
-        joined = {name: tally for name, tally in (self._joined or {}).items() if tally.since == number}
-        news = [
-            name
-            for name in self.participants
-            if name in tallies or name in joined or not self.history.says(name, metrics[name])
-        ]
-        for name in news or list(self.participants)[:1]:
-            joining, tally = joined.get(name, nothing), tallies.get(name, nothing)
-            row: Row = {
-                "round": number,
-                "participant": name,
-                **metrics[name],
-                "bytes_up": tally.bytes_up + joining.bytes_up,
-                "bytes_down": tally.bytes_down + joining.bytes_down,
-                "seconds": tally.seconds + joining.seconds,
-                **({} if self.clock is None else {"simulated_seconds": tally.simulated + joining.simulated}),
-                "took_part": name in took_part,
-                "refused": tally.refused or joining.refused,
-            }
-            notes = {**joining.notes, **tally.notes}
-            if taken := sorted(set(notes) & {*row, "model"}):
-                raise TypeError(
-                    f"{type(self.method).__name__} notes {taken[0]!r}, which is measured; choose another name."
-                )
-            yield {**row, **notes}
-
-    def _model_rows(self, number: int, scores: Mapping[str, Scores], of_server: Scores) -> Iterator[Row]:
-        """A row for each model that is reported beside the participants' own ways of answering, if it has changed."""
-        for name, found in chain(scores.items(), [(SERVER, of_server)]):
-            for model, metrics in found.items():
-                if model != OWN and not self.history.says(name, metrics, model):
-                    yield {"round": number, "participant": name, "model": model, **metrics, **IDLE}
 
     def _chosen(self, number: int) -> list[str]:
         """Who takes part in a round: drawn from seed and round alone, among those whose joining succeeded."""

@@ -43,6 +43,7 @@ def settings_as_run(federation: Federation) -> dict[str, Any]:
         **{name: _plain(part) for name, part in _simulation(federation).items()},
         **_codecs(federation.channel),
         "keep_optimizer": federation.keep_optimizer,
+        **({"evaluate_every": federation.evaluate_every} if federation.evaluate_every > 1 else {}),
         "public_samples": federation.server.public_size,
         "participants": [_participant(p) for p in federation.participants.values()],
         "recipe": federation.made_from,
@@ -57,7 +58,7 @@ def fingerprint(federation: Federation) -> Fingerprint:
     """Everything that decides a result, in checksums. The engine is not in it: engines agree."""
     settings = settings_as_run(federation)
     names = ["method", "seed", "precision", "participation", "keep_optimizer", "participants", *_simulation(federation)]
-    names += list(_codecs(federation.channel))
+    names += [*_codecs(federation.channel), *(name for name in ("evaluate_every",) if name in settings)]
     found = {name: _text(json.dumps(settings[name], sort_keys=True, default=str)) for name in names}
     found["participants' data"] = _samples(p.data for p in federation.participants.values() if p.is_local)
     found["test data"] = _samples(

@@ -89,6 +89,9 @@ class Participant(Joining):
     is_local: ClassVar[bool] = True
     """Whether its model and data are on this machine."""
 
+    looked_into: bool = True
+    """Whether anybody had its model or its state in hand since it was evaluated, and so may have changed them."""
+
     def __init__(
         self,
         name: str,
@@ -184,6 +187,7 @@ class Participant(Joining):
         """One of its ``HEAVY`` fields, from memory or from disk."""
         if name not in self.held and self.storage is not None:
             self.storage.load(self, name)
+        self.looked_into = self.looked_into or name not in HELD_DATA
         return self.held[name]
 
     @property
@@ -338,7 +342,7 @@ class Participant(Joining):
 
     def look_again(self) -> None:
         """Has its network and its plan inspected anew where their owner may have changed what they are made of."""
-        self.plan.look_again()
+        self.looked_into = self.plan.look_again() or self.looked_into
         if isinstance(learner := self.held.get("learner"), Network) and not self.builds_its_model:
             learner.look_again()
         self.let_go()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from potluck.core.errors import PotluckError
+from potluck.federation.evaluation import only_looking
 from potluck.federation.fingerprint import check_resumable, fingerprint, settings_as_run
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import CheckpointError
@@ -56,7 +57,8 @@ class StoredRun:
             checkpoint_every: after how many rounds a checkpoint is written; by default 1.
         """
         federation, self._every = self._federation, checkpoint_every
-        self._fingerprint = fingerprint(federation)
+        with only_looking(federation.participants):
+            self._fingerprint = fingerprint(federation)
         if self._begun:
             return
         for participant in federation.participants.values():
@@ -92,7 +94,8 @@ class StoredRun:
                 self._save(number)
 
     def _save(self, number: int) -> None:
-        self._folder.save(number, self._federation.snapshot(), self._fingerprint)
+        with only_looking(self._federation.participants):
+            self._folder.save(number, self._federation.snapshot(), self._fingerprint)
         self._saved = number
 
     def finish(self, about: Mapping[str, Any]) -> None:

@@ -93,6 +93,7 @@ class FederationBuilder:
             storage=recipe.storage,
             unseen=self.unseen(chooses) if participants is None else (),
             unseen_epochs=recipe.unseen_epochs,
+            evaluate_every=recipe.evaluate_every,
             channel=recipe.channel.build(audit=audit).of(method.exchanges()),
         )
         federation.made_from = {"file": recipe.file, **recipe.model_dump(mode="json", fallback=str)}

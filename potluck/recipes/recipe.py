@@ -207,6 +207,7 @@ class Recipe(Section):
     storage: Literal["memory", "disk"] = "memory"
     unseen_epochs: Whole = Field(0, ge=0)
     checkpoint_every: Whole = Field(1, ge=1)
+    evaluate_every: Whole = Field(1, ge=1)
     early_stopping: EarlyStoppingSection | None = None
     track: TrackSection = Field(default_factory=dict, exclude=True)
     paper: PaperItem | None = Field(None, exclude=True)

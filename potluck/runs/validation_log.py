@@ -82,7 +82,9 @@ class ValidationLog(Callback):
         self.looks_at = self.metric or federation.history.headline
         number = federation.history.rounds
         self.values[number] = self.mean(federation.validate())
-        test = [row[self.looks_at] for row in federation.history.final.rows if row.get(self.looks_at) is not None]
+        final = federation.history.final
+        rows = final.rows if final.evaluated else ()
+        test = [row[self.looks_at] for row in rows if row.get(self.looks_at) is not None]
         self.tested[number] = fmean(test) if test else None
         self.noted(federation)
         if self.folder is not None:

@@ -26,6 +26,12 @@ def typed(row):
     return [(name, type(value), value) for name, value in row.items()]
 
 
+def test_what_a_row_lacks_is_told_from_what_is_none():
+    columns = kept([{"a": None}, {"b": 1}])
+    assert [columns.has(index, "a") for index in range(2)] == [True, False]
+    assert ("a" in columns, "c" in columns) == (True, False)
+
+
 @given(st.lists(rows, max_size=12), st.data())
 def test_rows_come_back_with_their_types_and_in_their_order(given_rows, data):
     columns = kept(given_rows)
