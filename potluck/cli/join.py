@@ -95,9 +95,9 @@ def join(
         dry_run=dry_run,
         interruptible=interruptions.interruptible,
     )
-    console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
     try:
         with interruptions:
+            console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
             participate(
                 client,
                 server,

@@ -39,10 +39,10 @@ def serve(
         raise SettingsError(f"{folder} already holds a run. Go on with --resume, or choose another folder with --out.")
     if settings.tls is None:
         console.print("Without TLS nothing is encrypted and nobody proves who they are: for a trial on one machine.")
-    console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
     link: SuperLink | None = None
     try:
         with Interruptions(at_once=lambda: None if link is None else link.stop_at_once()) as interruptions:
+            console.print(f"Serving at {settings.host}:{settings.port}. Ctrl-C stops; --resume goes on.")
             link = SuperLink(file, settings, folder, resume, interruptions.check)
             with link:
                 try:
