@@ -14,6 +14,7 @@ from potluck.cli import (
     catalog,
     check,
     compare,
+    control,
     demo,
     describe,
     download,
@@ -25,6 +26,7 @@ from potluck.cli import (
     reproduce,
     run,
     serve,
+    status,
     watch,
 )
 from potluck.cli.console import messages
@@ -79,6 +81,8 @@ app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("new")(new.new)
 app.command("serve")(serve.serve)
+app.command("status")(status.status)
+app.command("control")(control.control)
 app.command("join")(join.join)
 app.command("export")(export.export)
 app.command("predict")(export.predict)

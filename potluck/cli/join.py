@@ -16,6 +16,7 @@ from rich.console import Console
 import potluck
 from potluck.cli.console import messages
 from potluck.cli.serve import need_flower
+from potluck.core.duration import readable_duration
 from potluck.core.errors import SettingsError
 from potluck.core.interruptions import INTERRUPTED, Interruptions
 from potluck.core.processes import held_alone
@@ -23,9 +24,13 @@ from potluck.core.processes import held_alone
 if TYPE_CHECKING:
     from potluck.flower.config import ParticipantFile
     from potluck.flower.consent import AskOwner
+    from potluck.flower.protocol import Finished
+    from potluck.flower.supernode import Ending
 
 DECLINED = 3
 """The exit code where an invitation was declined, by its owner or their policy."""
+FAILED = 4
+"""The exit code where the run failed at the server, or the server does not answer any more: it may come back."""
 
 
 def join(
@@ -98,13 +103,14 @@ def join(
     try:
         with interruptions:
             console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
-            participate(
+            ending = participate(
                 client,
                 server,
                 state / "flower",
                 certificates=settings.root_certificates,
                 key=settings.key,
                 max_payload_bytes=settings.max_payload_bytes,
+                server_timeout=settings.server_timeout,
                 report=lambda line: console.print(line, markup=False),
                 check=interruptions.check,
             )
@@ -119,8 +125,22 @@ def join(
     if client.declined is not None:
         console.print("Nothing was agreed to. The same command asks again, also while the federation runs.")
         raise typer.Exit(DECLINED)
-    typer.echo(f"The federation has ended after {client.finished} rounds. Your model's state is in {state}.")
+    typer.echo(f"{how_it_ended(client.farewell, ending, settings.server_timeout)} Your model's state is in {state}.")
     typer.echo(f"To use it elsewhere: {shlex.join(['potluck', 'export', str(state), '--out', 'model'])}")
+    if ending == "silent" or (client.farewell is not None and client.farewell.outcome == "failed"):
+        console.print("The same command goes on, when the server does.")
+        raise typer.Exit(FAILED)
+
+
+def how_it_ended(farewell: Finished | None, ending: Ending, timeout: float) -> str:
+    """How the federation has ended, as far as it is known here."""
+    if ending == "silent":
+        return f"The server has not answered for {readable_duration(timeout)}."
+    if farewell is None:
+        return "The federation has ended: all rounds are over here, and the server has gone without a word."
+    how = {"finished": "ended", "stopped": "was stopped", "failed": "failed"}[farewell.outcome]
+    reason = f" ({farewell.reason})" if farewell.reason else ""
+    return f"The federation {'has ' * (how == 'ended')}{how} after {farewell.rounds} rounds{reason}."
 
 
 def _identity_of(server: str, settings: ParticipantFile) -> str:

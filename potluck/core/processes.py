@@ -42,6 +42,19 @@ def started_at(pid: int) -> str | None:
     return stat.rpartition(")")[2].split()[19]  # the name before it may hold anything
 
 
+def is_held(path: Path) -> bool:
+    """Whether another process holds a lock that ``held_alone`` gave it."""
+    if not path.exists():
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
 def held_alone(path: Path, otherwise: str) -> BaseFileLock:
     """A lock that this process holds from now on, unless another one does: then a SettingsError with these words."""
     lock = FileLock(path)

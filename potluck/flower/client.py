@@ -102,8 +102,10 @@ class Client:
     ) -> None:
         self._interruptible = interruptible
         self.participant = participant
-        self.finished: int | None = None
-        """After how many rounds the federation ended, once it has."""
+        self.farewell: Finished | None = None
+        """How the federation ended, once the server has said so."""
+        self.played_all = False
+        """Whether the last round that was agreed to is over here, so that nothing but a farewell is to come."""
         self.declined: str | None = None
         """Why the last invitation was declined, if it was."""
         self._device = device
@@ -137,7 +139,7 @@ class Client:
     @property
     def is_done(self) -> bool:
         """Whether there is nothing more to answer: the federation has ended, or its invitation was declined."""
-        return self.finished is not None or self.declined is not None
+        return self.farewell is not None or self.declined is not None
 
     def answer(self, message: Message) -> Message:
         """The answer to a message. What goes wrong here is in the log here; the server learns only its kind."""
@@ -173,7 +175,7 @@ class Client:
             log.warning("The server stops, and may go on later: %s", asked.reason)
             return acknowledged
         if isinstance(asked, Finished):
-            self.finished = asked.rounds
+            self.farewell = asked
             return acknowledged
         if self._invitation is None or self._method is None:
             raise PayloadError("the server asks for work before its invitation was accepted")
@@ -216,7 +218,7 @@ class Client:
         except PotluckError as error:
             log.warning("Declined the invitation: %s", error)
             self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
-            self.finished, self.declined = 0 if self._dry_run else None, str(error)
+            self.declined = str(error)
             return Declined(name=me.name, reason=reason_for_server(error)).message()
         self.declined = None
         has_public = invitation.public is None or self._public is not None
@@ -367,6 +369,8 @@ class Client:
             head = ExchangeReached(**place, exchange=arrival.exchange.name)
             return head.message(arrival.exchange.payload.to_bytes())
         self._keep_state(store, asked.round)
+        assert self._invitation is not None
+        self.played_all = asked.round == self._invitation.rounds
         scores = self._measured() if asked.phase == "round" else {}
         metrics = scores.pop(OWN, {})
         return PhaseEnded(**place, notes=plain_notes(arrival.notes), metrics=metrics, models=scores).message()

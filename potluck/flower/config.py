@@ -279,6 +279,7 @@ class ParticipantFile(Section):
         state_dir: a folder for what must last; by default "state".
         device: what its network computes on; by default "auto".
         max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
+        server_timeout: how many seconds a server that does not answer is waited for; by default a day.
         root_certificates: the authority that signed the server's certificate; by default no TLS.
         key: its own private key; needed with TLS where the server's file has keys.
     """
@@ -308,6 +309,7 @@ class ParticipantFile(Section):
     state_dir: FolderPath = Field("state", validate_default=True)
     device: DeviceName = "auto"
     max_payload_bytes: Whole = Field(MAX_BYTES, ge=1)
+    server_timeout: float = Field(86400.0, gt=0)
     root_certificates: FilePath | None = None
     key: FilePath | None = None
 

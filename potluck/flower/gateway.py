@@ -26,14 +26,15 @@ from potluck.flower.message_notes import note_message
 from potluck.flower.protocol import (
     Accepted,
     Acknowledged,
-    Declined,
     Invitation,
     Message,
     PublicData,
     Response,
     read_response,
 )
+from potluck.flower.roster import Roster
 from potluck.flower.slow_answers import SLOW_AFTER, SlowAnswers
+from potluck.flower.status import StatusBoard
 
 log = logging.getLogger(__name__)
 
@@ -60,25 +61,6 @@ class NoAnswer:
     """
 
     reason: str
-
-
-@dataclass
-class Connection:
-    """A participant that has accepted.
-
-    Args:
-        node: the number of its node.
-        since: when the node was started.
-        accepted: what it said when it accepted.
-        has_public: whether it needs no copy of the public data any more.
-        public_bytes: how many bytes of public data were sent to it and are not in the history yet; by default 0.
-    """
-
-    node: int
-    since: str
-    accepted: Accepted
-    has_public: bool
-    public_bytes: int = 0
 
 
 @dataclass
@@ -109,6 +91,7 @@ class Gateway:
         check: says what is wrong with what a participant said when it accepted; by default nothing is.
         audit_log: where it notes what was asked of whom and what came; by default nowhere.
         bell: tells which messages have been answered; by default all are asked for again and again.
+        board: where it is kept who does what; by default nowhere.
     """
 
     def __init__(
@@ -125,18 +108,17 @@ class Gateway:
         check: Callable[[Accepted], str | None] = lambda accepted: None,
         audit_log: AuditLog | None = None,
         bell: Bell | None = None,
+        board: StatusBoard | None = None,
     ) -> None:
-        self.connections: dict[str, Connection] = {}
-        self.declined: dict[str, str] = {}
+        self._roster = Roster(names, keys, check, report, board)
+        self.connections, self.declined = self._roster.connections, self._roster.declined
         self.limits = limits or Limits()
         self._grid = grid
-        self._names = names
         self._terms, self._invitation = invitation, invitation.message()
         self._public = PublicData().message(public)
-        self._keys = None if keys is None else {key: name for name, key in keys.items()}
         self._report = report
         self._stopped = stopped
-        self._check = check
+        self._board = board
         self._audit_log = audit_log
         self._bell = bell
         self._answered: list[str] = []
@@ -144,21 +126,17 @@ class Gateway:
         self._swept_at = float("-inf")
         self.heard: set[str] = set()
         """Who has answered, however late, since this was looked at."""
-        self._online: dict[int, str] = {}
-        self._unknown_nodes: set[int] = set()
-        self._invited: dict[int, str] = {}
-        self._name_conflicts: dict[int, int] = {}
-        """Nodes that gave a name of another node's, which may be what is left of an earlier start: this one."""
         self._pending: dict[str, _Pending] = {}
         self._nodes_seen_at = float("-inf")
         self._not_before: dict[str, float] = {}
-        self._away: set[str] = set()
-        """Who has accepted and is not there now."""
 
     def is_connected(self, name: str) -> bool:
         """Whether a participant has accepted and its node is there."""
-        connection = self.connections.get(name)
-        return connection is not None and self._online.get(connection.node) == connection.since
+        return self._roster.is_connected(name)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Takes back that a participant may take part."""
+        self._roster.refuse(name, reason)
 
     def wait_until(self, enough: Callable[[], bool], timeout: float | None) -> None:
         """Waits until enough have come; not longer than some seconds."""
@@ -167,12 +145,6 @@ class Gateway:
             for _ in self._poll():
                 pass
             self._rest()
-
-    def refuse(self, name: str, reason: str) -> None:
-        """Takes back that a participant may take part."""
-        self.connections.pop(name, None)
-        self.declined[name] = reason
-        self._report(f"{name} was refused: {reason}")
 
     def probe(self, name: str, message: Message) -> None:
         """Sends a message whose answer nobody waits for, unless one is on its way: what comes, comes late."""
@@ -197,6 +169,7 @@ class Gateway:
                 may_send = time.monotonic() > self._not_before.get(name, 0.0)
                 if may_send and self.is_connected(name) and not self._is_pending(name):
                     self._send(self.connections[name].node, message, name, began + timeouts[name])
+                    self._roster.tell(name, "working")
             for pending, message, response in self._poll():
                 name = str(pending.name)
                 if pending.message is unanswered.get(name):
@@ -232,11 +205,16 @@ class Gateway:
             pending.late = pending.late or pending.name == name
         return NoAnswer(f"no answer within {timeout:.3g} s" if self.is_connected(name) else "it is not there")
 
-    def broadcast(self, message: Message, timeout: float) -> None:
-        """Sends a message to all who are there, and waits a little for it to arrive."""
-        connected = {name: message for name in self.connections if self.is_connected(name)}
-        for _ in self.ask(connected, dict.fromkeys(connected, timeout), lambda _: False):
+    def broadcast(self, message: Message, timeout: float, only_connected: bool = True) -> None:
+        """Sends a message to all who are there, or also to who comes back in time, and waits for it to arrive."""
+        names = [name for name in self.connections if self.is_connected(name) or not only_connected]
+        for _ in self.ask(dict.fromkeys(names, message), dict.fromkeys(names, timeout), lambda _: False):
             pass
+
+    def take_leave(self, message: Message, timeout: float, only_connected: bool = False) -> None:
+        """Broadcasts the last message, also where the run is to stop."""
+        self._stopped = lambda: False
+        self.broadcast(message, timeout, only_connected)
 
     def _is_pending(self, name: str) -> bool:
         connection = self.connections[name]
@@ -245,12 +223,13 @@ class Gateway:
 
     def _send(self, node: int, message: Message, name: str | None, until: float | None = None) -> None:
         ttl = None if until is None else max(until - time.monotonic(), 0) + 60
+        since = self._roster.since(node)
         records = to_records(message.encoded_head().decode(), message.body)
         sent = self._grid.push_messages([FlowerMessage(records, node, "query", ttl=ttl)])
         identity = next(iter(sent), None)
-        if identity is not None:
+        if identity is not None and since is not None:
             self._note("sent", name or f"node {node}", message)
-            self._pending[identity] = _Pending(node, self._online[node], message, name)
+            self._pending[identity] = _Pending(node, since, message, name)
         elif name is not None:  # as when the node has just gone
             self._not_before[name] = time.monotonic() + RETRY_DELAY
 
@@ -258,6 +237,8 @@ class Gateway:
         """Looks for nodes and answers once. What belongs to coming in is dealt with here."""
         if self._stopped():
             raise StoppedError("stopped")
+        if self._board is not None:
+            self._board.refresh()
         if time.monotonic() - self._nodes_seen_at > NODE_INTERVAL:
             self._refresh_nodes()
         identities, self._answered = self._answered, []
@@ -273,38 +254,13 @@ class Gateway:
 
     def _refresh_nodes(self) -> None:
         """Sees which nodes are there, and invites those that are new or were started again."""
-        nodes = list(self._grid.get_nodes())
-        self._online = {node.node_id: node.last_activated_at for node in nodes}
         self._nodes_seen_at = time.monotonic()
-        self._note_who_left()
-        for node, other in list(self._name_conflicts.items()):
-            if other not in self._online:
-                del self._name_conflicts[node]
-                self._invited.pop(node, None)
-        keys = {node.node_id: bytes(node.public_key) for node in nodes}
-        for node, since in self._online.items():
-            if self._invited.get(node) == since or node in self._unknown_nodes:
-                continue
-            name = None
-            if self._keys is not None:
-                name = self._keys.get(keys[node])
-                if name is None:
-                    self._unknown_nodes.add(node)
-                    self._report(f"node {node} has a key that no participant in the file has; it is not asked")
-                    continue
-            self._invited[node] = since
+        for node, name in self._roster.look(self._grid.get_nodes()):
             self._send(node, self._invitation, name)
         # What was sent to a node that is gone or was started again will not be answered.
         for identity, pending in list(self._pending.items()):
-            if self._online.get(pending.node) != pending.since:
+            if self._roster.since(pending.node) != pending.since:
                 del self._pending[identity]
-
-    def _note_who_left(self) -> None:
-        """Says of each participant once that it is not there any more."""
-        for name in self.connections:
-            if name not in self._away and not self.is_connected(name):
-                self._away.add(name)
-                self._report(f"{name} left; it may come back")
 
     def _received(
         self, pending: _Pending, answer: FlowerMessage
@@ -314,14 +270,14 @@ class Gateway:
         if answer.has_error():
             log.warning("Node %d could not be reached: %s", pending.node, one_line(str(answer.error.reason))[:500])
             if invited:
-                self._invited.pop(pending.node, None)
+                self._roster.invite_again(pending.node)
             elif pending.name is not None:
                 self._not_before[pending.name] = time.monotonic() + RETRY_DELAY
             return
         try:
             message = self._read(answer)
             response = read_response(message)
-            self._check_name(pending, response.name)
+            self._roster.check_name(pending.node, pending.name, response.name)
             self._note("received", response.name, message)
         except PayloadError as error:
             self._note("refused", pending.name or f"node {pending.node}", pending.message, str(error))
@@ -331,11 +287,16 @@ class Gateway:
             return
         self.heard.add(response.name)
         if invited:
-            self._invitation_answered(pending, response)
+            connection = self._roster.invitation_answered(pending.node, pending.since, response)
+            if connection is not None and not connection.has_public and self._public.body:
+                connection.public_bytes += len(self._public.body)
+                self._send(pending.node, self._public, response.name)
         elif pending.message is self._public:
             if (connection := self.connections.get(response.name)) is not None:
                 connection.has_public = isinstance(response, Acknowledged)
         else:
+            if self.is_connected(response.name):
+                self._roster.tell(response.name, "here")
             yield pending, message, response
 
     def _note(self, what: str, name: str, message: Message, why: str | None = None) -> None:
@@ -351,44 +312,3 @@ class Gateway:
             raise PayloadError(f"what came is no message: {error}") from error
         self.limits.check_size(len(body))
         return Message.decode(head, body)
-
-    def _check_name(self, pending: _Pending, name: str) -> None:
-        """A node acts under its own name only."""
-        if pending.name is not None and name != pending.name:
-            raise PayloadError(f"it calls itself {name!r}")
-        if name not in self._names:
-            raise PayloadError(f"it calls itself {name!r}, which is no participant in the file")
-        other = self.connections.get(name)
-        if self._keys is None and other is not None and other.node != pending.node and other.node in self._online:
-            self._name_conflicts[pending.node] = other.node
-            raise PayloadError(f"it calls itself {name!r}, and another node does so too")
-
-    def _invitation_answered(self, pending: _Pending, response: Response) -> None:
-        name = response.name
-        if isinstance(response, Accepted):
-            known = self.connections.get(name)
-            connection = Connection(pending.node, pending.since, response, response.has_public)
-            if known is not None and (known.accepted.task, known.accepted.settings) != (
-                response.task,
-                response.settings,
-            ):
-                self.declined[name] = "its task is not the one it gave before"
-                self._report(f"{name} was refused: {self.declined[name]}")
-                return
-            if (wrong := self._check(response)) is not None:
-                self.refuse(name, wrong)
-                return
-            connection.public_bytes = known.public_bytes if known else 0
-            self.connections[name] = connection
-            self.declined.pop(name, None)
-            self._away.discard(name)
-            self._report(f"{name} {'is here' if known is None else 'is back'}")
-            if not response.has_public and self._public.body:
-                connection.public_bytes += len(self._public.body)
-                self._send(pending.node, self._public, name)
-        elif isinstance(response, Declined):
-            self.declined[name] = response.reason
-            self._report(f"{name} declined: {response.reason}")
-        else:
-            self.declined[name] = f"it answered the invitation with {response.kind!r}"
-            self._report(f"{name} was refused: {self.declined[name]}")

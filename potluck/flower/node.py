@@ -60,9 +60,11 @@ class Node:
         connection: Flower's functions for one node, as its ``http_request_response`` gives them.
         address: the socket where the participant's process listens.
         most: how many bytes a message may have.
+        contact: a file that is touched whenever the server has answered.
     """
 
-    def __init__(self, connection: Any, address: str, most: int) -> None:
+    def __init__(self, connection: Any, address: str, most: int, contact: Path) -> None:
+        self._contact = contact
         number, self._receive, self._send, _, _, self._pull, self._push, self._confirm = connection
         self._address, self._most, self._pause = address, most, SHORTEST_PAUSE
         TaskIdentity.node_id, TaskIdentity.task_id = number, 0  # of whom messages are made here
@@ -72,6 +74,7 @@ class Node:
         began = time.monotonic()
         try:
             found = self._receive()
+            self._contact.touch()
             if found is not None:
                 self._pause = SHORTEST_PAUSE
                 self._answer(*found)
@@ -100,6 +103,7 @@ class Node:
             reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, type(error).__name__), reply_to=announced)
         try:
             self._sent(about.run_id, reply, time.monotonic() - began)
+            self._contact.touch()
         except httpx.HTTPStatusError as error:
             say(f"The answer to {about.message_id} cannot be sent: {error}")
 
@@ -165,6 +169,7 @@ def main() -> None:
     parser.add_argument("--server", required=True)
     parser.add_argument("--socket", required=True)
     parser.add_argument("--most", type=int, required=True)
+    parser.add_argument("--contact", type=Path, required=True)
     parser.add_argument("--root-certificates")
     parser.add_argument("--key", type=Path)
     given = parser.parse_args()
@@ -175,7 +180,8 @@ def main() -> None:
     keys = None if key is None else (key, key.public_key())
     with http_request_response(given.server, insecure, given.root_certificates, keys) as connection:
         say(f"{LET_IN} {connection[0]}")
-        node = Node(connection, given.socket, given.most)
+        given.contact.touch()
+        node = Node(connection, given.socket, given.most, given.contact)
         while True:
             node.step()
     sys.exit(1)  # Flower's connection has logged the error that ended it

@@ -23,7 +23,7 @@ from potluck.core.labels import Label, LabelsFact
 from potluck.core.payload import MAX_BYTES
 from potluck.federation.participant import Participant
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Raised with every change that an older version would misread."""
 
 MAX_HEAD_BYTES = 2**20
@@ -200,11 +200,22 @@ class Paused(Head):
     reason: Told
 
 
+HowEnded = Literal["finished", "stopped", "failed"]
+
+
 class Finished(Head):
-    """The federation has ended after so many rounds."""
+    """The federation has ended: nobody is waited for any more.
+
+    Args:
+        rounds: after how many rounds.
+        outcome: "finished" after all of them (the default), "stopped" by those who run it, or "failed" at the server.
+        reason: why, in words; by default empty.
+    """
 
     kind: Literal["finished"] = "finished"
     rounds: Number
+    outcome: HowEnded = "finished"
+    reason: Told = ""
 
 
 class InputFacts(Head):

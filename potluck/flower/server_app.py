@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from flwr.serverapp import Grid
@@ -27,19 +29,30 @@ from potluck.flower.bell import Bell
 from potluck.flower.certificates import fingerprint, fingerprint_of, sealing
 from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
+from potluck.flower.control import CONTROL_FILE, Control
 from potluck.flower.engine import Flower, Rules, TooFewError
 from potluck.flower.gateway import Gateway, StoppedError
 from potluck.flower.guarded_grid import guard
 from potluck.flower.processes import end_with
 from potluck.flower.progress import ProgressLog
-from potluck.flower.protocol import MAX_HEAD_BYTES, PROTOCOL, Finished, Invitation, Paused, PublicDataInfo
+from potluck.flower.protocol import MAX_HEAD_BYTES, PROTOCOL, Finished, HowEnded, Invitation, Paused, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
+from potluck.flower.status import STATUS_FILE, ParticipantStatus, Status, StatusBoard
 
 ATTEMPTS = 3
 """How often a round that ended with too few is played again."""
 FINISH_TIMEOUT = 20.0
 """Seconds that participants have to hear that the federation has ended."""
+STOP_TIMEOUT = 5.0
+"""Seconds that they have to hear that the server was stopped."""
+ROUNDS_TIMED = 10
+"""By how many rounds it is told how long the rest takes."""
+STOP_WISHED = "those who run it stopped it"
+
+
+class StopWishedError(PotluckError):
+    """Those who run the federation wish that it stops."""
 
 
 def serve(grid: Grid, config: Mapping[str, Any]) -> None:
@@ -97,6 +110,20 @@ class ServerRun:
         self._audit_log.note(
             "opened", potluck=potluck.__version__, key=None if key is None else fingerprint(key), keys=known or None
         )
+        self._control = Control(out / "flower" / CONTROL_FILE)
+        self._seconds: deque[float] = deque(maxlen=ROUNDS_TIMED)
+        """How long the last rounds took."""
+        self._round_began = time.monotonic()
+        now = time.time()
+        first = Status(
+            state="waiting",
+            since=now,
+            study=out.name,
+            method=type(self.method).__name__,
+            rounds=file.rounds,
+            participants=[ParticipantStatus(name=name, state="expected", since=now) for name in file.names],
+        )
+        self.board = StatusBoard(out / "flower" / STATUS_FILE, first)
         info, public_bytes = self._public_info(self.public)
         keep = self.method.keep_optimizer if file.keep_optimizer is None else file.keep_optimizer
         invitation = Invitation(
@@ -125,20 +152,62 @@ class ServerRun:
             check=self._acceptance.check,
             audit_log=self._audit_log,
             bell=bell,
+            board=self.board,
         )
 
     def run(self, resume: bool) -> None:
-        """Waits for the participants, runs the rounds, and says that the federation has ended."""
+        """Waits for the participants, runs the rounds, and says how the federation has ended, whatever happens."""
         if (self.out / "settings.json").exists() and not resume:
             raise SettingsError(f"{self.out} already holds a run. Go on with --resume, or choose another folder.")
+        self._control.clear()
         try:
-            self._wait()
-            federation = self._play(resume)
-        except TooFewError as error:
-            self.gateway.broadcast(Paused(reason=str(error)).message(), FINISH_TIMEOUT)
+            federation = self._wait_and_play(resume)
+        except StopWishedError:
+            self._end("stopped", STOP_WISHED)
+        except StoppedError:
+            self._leave("the server was stopped", STOP_TIMEOUT)
             raise
-        (self.out / "table.txt").write_text(federation.history.table())
-        self.gateway.broadcast(Finished(rounds=federation.history.rounds).message(), FINISH_TIMEOUT)
+        except TooFewError as error:
+            self._leave(str(error), FINISH_TIMEOUT)
+            raise
+        except Exception as error:
+            self._end("failed", f"{type(error).__name__} at the server")
+            raise
+        else:
+            (self.out / "table.txt").write_text(federation.history.table())
+            self._end("finished" if federation.stopped is None else "stopped", federation.stopped or "")
+
+    def _wait_and_play(self, resume: bool) -> Federation:
+        self._wait()
+        self._heed()
+        return self._play(resume)
+
+    def _end(self, outcome: HowEnded, why: str) -> None:
+        """Tells everybody that the federation has ended, also who is away just now."""
+        if why:
+            self._progress.report(f"the run is {outcome}: {why}")
+        self.board.run(outcome, why)
+        message = Finished(rounds=self.board.status.round, outcome=outcome, reason=why).message()
+        self.gateway.take_leave(message, FINISH_TIMEOUT)
+        self.board.write()
+
+    def _leave(self, why: str, timeout: float) -> None:
+        """Tells those who are here that the server goes, and may come back."""
+        self.board.run("stopped", why)
+        self.gateway.take_leave(Paused(reason=why).message(), timeout, only_connected=True)
+        self.board.write()
+
+    def _heed(self) -> None:
+        """Goes on, when those who run it wish that; raises StopWishedError if they wish that it stops."""
+        if self._control.wish() == "pause" and self.board.status.round < self.file.rounds:
+            self._progress.report("pausing; `potluck control RUN go` goes on")
+            self.board.run("paused")
+            self.gateway.broadcast(Paused(reason="those who run it pause it").message(), FINISH_TIMEOUT)
+            self.gateway.wait_until(lambda: self._control.wish() != "pause", None)
+            self._progress.report("the pause is over")
+            self.board.run("playing")
+        if self._control.wish() == "stop":
+            raise StopWishedError
 
     def _play(self, resume: bool) -> Federation:
         """Runs the rounds. Where too few are left, waits for enough, and goes on from the last checkpoint."""
@@ -146,8 +215,10 @@ class ServerRun:
         while True:
             federation = self._federation()
             self._progress.report(f"playing {file.rounds} rounds of {type(self.method).__name__}; kept in {self.out}")
+            self.board.run("playing")
+            self._round_began = time.monotonic()
             try:
-                federation.run(file.rounds, run_dir=self.out, resume=resume, callbacks=[self._report_round])
+                federation.run(file.rounds, run_dir=self.out, resume=resume, callbacks=[self._after_round])
                 return federation
             except TooFewError as error:
                 in_vain = in_vain + 1 if federation.history.rounds == at else 1
@@ -155,14 +226,21 @@ class ServerRun:
                 if file.on_too_few == "fail" or in_vain > ATTEMPTS:
                     raise
                 self._progress.report(f"{error} Waiting for them, and then going on, for {file.wait_timeout:g} s.")
+                self.board.run("waiting", str(error))
                 self._wait_for_minimum(file.wait_timeout)
                 resume = (self.out / "settings.json").exists()
 
     def _wait_for_minimum(self, timeout: float) -> None:
         names, required = self.file.names, self.file.required_participants
-        self.gateway.wait_until(lambda: sum(map(self.gateway.is_connected, names)) >= required, timeout)
+        self._wait_until(lambda: sum(map(self.gateway.is_connected, names)) >= required, timeout)
         if (there := sum(map(self.gateway.is_connected, names))) < required:
             raise TooFewError(f"{there} participants are here; a round needs {required} (`min_participants`).")
+
+    def _wait_until(self, enough: Callable[[], bool], timeout: float) -> None:
+        """Waits for participants, unless those who run it wish that it stops."""
+        self.gateway.wait_until(lambda: self._control.wish() == "stop" or enough(), timeout)
+        if self._control.wish() == "stop":
+            raise StopWishedError
 
     def _public_info(self, public: SharedData | None) -> tuple[PublicDataInfo | None, bytes]:
         """What is said of the public data, and the data as they travel."""
@@ -190,7 +268,7 @@ class ServerRun:
                 raise TooFewError(f"Too few take part: a round needs {required}. {why}")
             return len(away) == len(declined)
 
-        gateway.wait_until(all_connected, file.join_timeout)
+        self._wait_until(all_connected, file.join_timeout)
         self._have_minimum()
         odd = self._acceptance.settle({name: each.accepted for name, each in gateway.connections.items()})
         for name, why in odd.items():
@@ -233,6 +311,31 @@ class ServerRun:
         )
         federation.made_from = file.model_dump(mode="json", fallback=str, exclude={"tls"})
         return federation
+
+    def _after_round(self, federation: Federation, rows: list[Row]) -> None:
+        """Says how the round went, and heeds what those who run it wish."""
+        self._report_round(federation, rows)
+        self._keep_status(federation)
+        try:
+            self._heed()
+        except StopWishedError:
+            federation.stop(STOP_WISHED)
+        self._round_began = time.monotonic()
+
+    def _keep_status(self, federation: Federation) -> None:
+        """How the federation stands now, for those who look."""
+        status, history = self.board.status, federation.history
+        self._seconds.append(time.monotonic() - self._round_began)
+        final, spent = history.final, history.spent()
+        status.round, status.metric, status.score = history.rounds, final.metric, final.score
+        status.score_of = sum(row.get(final.metric) is not None for row in final.rows)
+        status.bytes_up, status.bytes_down = history.bytes()
+        status.seconds_left = median(self._seconds) * (self.file.rounds - history.rounds)
+        last = {row["participant"]: row["round"] for row in final.rows if row["took_part"] and not row["refused"]}
+        for each in status.participants:
+            each.bytes_up, each.bytes_down, _ = spent.get(each.name, (0, 0, 0.0))
+            each.round = last.get(each.name, each.round)
+        self.board.write()
 
     def _report_round(self, federation: Federation, rows: list[Row]) -> None:
         for row in rows:

@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Literal
 
 from potluck.core.errors import PayloadError, PotluckError
 from potluck.core.history import readable_bytes
@@ -41,6 +43,12 @@ ALREADY_IN = "[code: 2004]"
 """What the server says of a key it does not know, and of one whose node it believes to be there already."""
 RETRY_TIMEOUT = 75.0
 """Seconds until the server has noticed that a node is gone which could not say so."""
+
+
+FAREWELL_TIMEOUT = 600.0
+"""Seconds after which a server that does not answer, when all rounds are over, is believed to have ended."""
+
+Ending = Literal["told", "missed", "silent"]
 
 
 class TryAgainError(PotluckError):
@@ -105,7 +113,8 @@ class SuperNode:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         most = max_payload_bytes + 2 * MAX_HEAD_BYTES
         command = [sys.executable, "-P", str(HERE / "node.py"), "--server", server, "--socket", address]
-        command += ["--most", str(most)]
+        self._contact = home / "contact"
+        command += ["--most", str(most), "--contact", str(self._contact)]
         command += [] if certificates is None else ["--root-certificates", certificates]
         command += [] if key is None else ["--key", key]
         self._server = server
@@ -137,6 +146,10 @@ class SuperNode:
             f"those who run the server; and see that no other machine uses the key, nor an earlier start of this one."
         )
 
+    def contact(self) -> float:
+        """When the server has answered last, in seconds since 1970; 0 if it never has."""
+        return self._contact.stat().st_mtime if self._contact.exists() else 0.0
+
     def is_let_in(self) -> bool:
         """Whether it has reached the server and was let in."""
         return LET_IN in self._log.read_text(errors="replace")
@@ -162,10 +175,13 @@ def participate(
     certificates: str | None = None,
     key: str | None = None,
     max_payload_bytes: int,
+    server_timeout: float = inf,
     report: Callable[[str], None] = log.info,
     check: Callable[[], None] = lambda: None,
-) -> None:
+) -> Ending:
     """Answers the server's messages until the federation has ended, or an invitation to it was declined.
+
+    Returns whether the server has said so ("told"), or has gone: after all rounds ("missed"), or before ("silent").
 
     Args:
         client: answers them.
@@ -174,10 +190,13 @@ def participate(
         certificates: a file with the authority that signed the server's certificate; by default no TLS.
         key: a file with the participant's private key; by default none.
         max_payload_bytes: how many bytes a payload of the server's may have.
+        server_timeout: how many seconds a server that does not answer is waited for; by default for ever.
         report: is given a line for everything that happens; by default the log.
         check: called where this may end, to raise if it is to; by default it is not.
     """
     local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
+    heard_at = time.time()
+    (home / "contact").unlink(missing_ok=True)
     try:
         while not client.is_done:
             node = SuperNode(server, local.address, home, certificates, key, max_payload_bytes)
@@ -185,9 +204,14 @@ def participate(
                 while not client.is_done:
                     check()
                     if local.answer_one(client, report):
-                        began = time.monotonic()
+                        began, heard_at = time.monotonic(), time.time()
                     else:
                         node.check()
+                        silent = time.time() - max(heard_at, node.contact())
+                        if client.played_all and silent > FAREWELL_TIMEOUT:
+                            return "missed"
+                        if silent > server_timeout:
+                            return "silent"
                         if not warned and time.monotonic() - began > 20 and not node.is_let_in():
                             warned = True
                             report(f"{server} cannot be reached yet; trying on. Is it up, and with TLS as you are?")
@@ -203,6 +227,7 @@ def participate(
                 node.stop()
     finally:
         local.close()
+    return "told"
 
 
 def _request_line(message: Message) -> str:

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from potluck.cli.console import messages
-from potluck.cli.join import owner
+from potluck.cli.join import how_it_ended, owner
 from potluck.flower.consent import Consent
+from potluck.flower.protocol import Finished
 from potluck.methods import CoFED, FedAvg
 from tests.cli.commands import potluck
 from tests.flower.fakes import invitation
@@ -45,3 +46,21 @@ def test_the_owner_is_asked_and_the_answer_remembered(tmp_path, monkeypatch):
     assert len(asked) == 2
     consent(invitation(FedAvg()), FedAvg)  # other terms
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("farewell", "ending", "told"),
+    [
+        (Finished(rounds=3), "told", "The federation has ended after 3 rounds."),
+        (
+            Finished(rounds=2, outcome="stopped", reason="those who run it stopped it"),
+            "told",
+            "The federation was stopped after 2 rounds (those who run it stopped it).",
+        ),
+        (Finished(rounds=0, outcome="failed"), "told", "The federation failed after 0 rounds."),
+        (None, "missed", "all rounds are over here, and the server has gone without a word."),
+        (None, "silent", "The server has not answered for 2 h."),
+    ],
+)
+def test_whoever_took_part_reads_how_it_ended(farewell, ending, told):
+    assert how_it_ended(farewell, ending, 7200.0).endswith(told)

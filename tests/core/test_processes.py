@@ -69,3 +69,12 @@ def test_a_process_is_told_from_a_later_one_of_its_number(monkeypatch):
     assert own == processes.started_at(os.getpid())
     assert own != processes.started_at(1)
     assert processes.started_at(2**22 + 1) is None
+
+
+def test_whether_somebody_holds_a_lock_can_be_seen_without_taking_it(tmp_path):
+    assert not processes.is_held(tmp_path / ".lock")
+    assert list(tmp_path.iterdir()) == []
+    lock = processes.held_alone(tmp_path / ".lock", "somebody has it")
+    assert processes.is_held(tmp_path / ".lock")
+    lock.release()
+    assert not processes.is_held(tmp_path / ".lock")

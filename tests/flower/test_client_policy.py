@@ -178,7 +178,7 @@ def test_a_dry_run_shows_the_terms_and_goes_away(tmp_path):
     client, head = invited(tmp_path, Local(), dry_run=True, consent=lambda *terms: shown.append(terms))
     assert (head["kind"], head["reason"]) == ("declined", "its owner looks at the terms")
     assert len(shown) == 1
-    assert client.finished == 0
+    assert client.is_done
     client, head = invited(tmp_path, Local(), dry_run=True, policy=Policy(max_rounds=1))
     assert "9 rounds; it allows 1" in head["reason"]
     assert not list((tmp_path / "p0").glob("0*"))

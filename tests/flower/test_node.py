@@ -30,7 +30,11 @@ class Server:
     def __init__(self, *messages):
         self.waiting = list(messages)
         self.pieces, self.answers, self.sent = {}, [], {}
-        self.confirmed = []
+        self.confirmed, self.contacts = [], 0
+
+    def touch(self):
+        """In the place of a file that says when the server has answered."""
+        self.contacts += 1
 
     def connection(self):
         return (
@@ -71,6 +75,11 @@ def _all(tree):
         yield from _all(child)
 
 
+def made(server, address, most):
+    """A node of a server's, for a participant's socket."""
+    return Node(server.connection(), address, most, server)
+
+
 @pytest.fixture
 def asked():
     """A message of the server's."""
@@ -103,27 +112,28 @@ def participant(tmp_path_factory):
 
 def test_a_message_is_handed_over_and_its_answer_sent(asked, participant, capsys):
     server = Server(asked)
-    Node(server.connection(), participant.serve((b'{"kind":"end"}', b"back" * 1000)), 10**6).step()
+    made(server, participant.serve((b'{"kind":"end"}', b"back" * 1000)), 10**6).step()
     assert participant.heard == [(b'{"kind":"advance"}', BODY)]
     ((reply, tree),) = server.answers
     assert (reply.metadata.reply_to_message_id, reply.metadata.dst_node_id) == (asked.object_id, 1)
     assert from_records(reply.content) == ('{"kind":"end"}', b"back" * 1000)
     assert set(server.sent) == {each.object_id for each in _all(tree)}
     assert server.confirmed == [asked.object_id]
+    assert server.contacts == 2
     assert SENT in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("most", [1000, len(BODY)])
 def test_a_message_that_is_too_large_is_not_handed_over(most, asked, participant, capsys):
     server = Server(asked)
-    Node(server.connection(), "/nowhere", most).step()
+    made(server, "/nowhere", most).step()
     assert server.answers == []
     assert f"the message has more than {most} bytes" in capsys.readouterr().out
 
 
 def test_a_participant_that_does_not_answer_is_an_error_to_the_server(asked, participant):
     server = Server(asked)
-    Node(server.connection(), participant.serve(()), 10**6).step()
+    made(server, participant.serve(()), 10**6).step()
     ((reply, _),) = server.answers
     assert reply.has_error()
     assert reply.error.reason == "EOFError"
@@ -134,7 +144,7 @@ def test_what_is_no_message_of_potlucks_is_an_error_to_the_server(participant):
     odd = to_records("{}", b"")
     del odd["head"]
     server = Server(Message(odd, 7, "query"))
-    Node(server.connection(), "/nowhere", 10**6).step()
+    made(server, "/nowhere", 10**6).step()
     ((reply, _),) = server.answers
     assert reply.error.reason == "ValueError"
 
@@ -142,7 +152,7 @@ def test_what_is_no_message_of_potlucks_is_an_error_to_the_server(participant):
 def test_one_whose_pieces_say_that_they_are_a_million_is_not_put_together(asked, monkeypatch, capsys):
     monkeypatch.setattr(node_module, "size_of", lambda pieces: 10**9)
     server = Server(asked)
-    Node(server.connection(), "/nowhere", 10**6).step()
+    made(server, "/nowhere", 10**6).step()
     assert server.answers[0][0].has_error()
     assert "1000000000 bytes when it is put together" in capsys.readouterr().out
 
@@ -155,7 +165,7 @@ def test_a_run_that_is_over_and_a_server_that_refuses_the_answer_are_no_end(aske
         raise refusal
 
     server.send = send
-    node = Node(server.connection(), participant.serve((b"{}", b"")), 10**6)
+    node = made(server, participant.serve((b"{}", b"")), 10**6)
     node.step()
     node.step()
     said = capsys.readouterr().out
@@ -167,7 +177,7 @@ def test_where_the_server_does_not_hold_it_asks_less_and_less_often(monkeypatch,
     slept = []
     monkeypatch.setattr(node_module.time, "sleep", slept.append)
     server = Server()
-    node = Node(server.connection(), participant.serve((b"{}", b"")), 10**6)
+    node = made(server, participant.serve((b"{}", b"")), 10**6)
     for _ in range(8):
         node.step()
     assert slept == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0]
@@ -181,7 +191,7 @@ def test_where_it_holds_it_asks_again_at_once(monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(node_module.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(node_module.time, "sleep", lambda seconds: pytest.fail("it slept"))
-    node = Node(Server().connection(), "/nowhere", 1)
+    node = made(Server(), "/nowhere", 1)
     for _ in range(3):
         node.step()
 

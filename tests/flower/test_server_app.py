@@ -12,10 +12,13 @@ import torch
 import potluck
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.payload import Payload
+from potluck.flower.app.potluck_app.records import from_records
 from potluck.flower.certificates import fingerprint, make_keys
+from potluck.flower.control import CONTROL_FILE, Control
 from potluck.flower.progress import ProgressLog
-from potluck.flower.protocol import Message
-from potluck.flower.server_app import serve
+from potluck.flower.protocol import Finished, Message
+from potluck.flower.server_app import STOP_WISHED, serve
+from potluck.flower.status import STATUS_FILE, read_status
 from potluck.methods import FedAvg
 from tests import tables
 from tests.flower.fakes import FakeGrid, client_of, on_serial, people
@@ -225,3 +228,120 @@ def test_public_data_that_are_not_those_of_the_file_are_an_error(site, tmp_path)
     public = f'public = {{ source = "tests.flower.things:public", sha256 = "{"0" * 64}" }}'
     with pytest.raises(SettingsError, match=r"The public data have the SHA-256 [0-9a-f]{64}; the file says 0{64}\."):
         site(method="CoFED", more=public)
+
+
+def wishing(folder, tmp_path, **wishes):
+    """Participants in a grid; a wish is uttered when p0 has been asked for a round."""
+
+    class Wishing:
+        def __init__(self, client):
+            self.client, self.heard = client, []
+
+        def answer(self, message):
+            self.heard.append(message.head)
+            if message.head["kind"] == "advance" and (wish := wishes.pop(f"round_{message.head['round']}", None)):
+                Control(tmp_path / "run" / "flower" / CONTROL_FILE).ask(wish)
+            return self.client.answer(message)
+
+    clients = [client_of(person, folder) for person in people(FedAvg())]
+    return Wishing(clients[0]), *clients[1:]
+
+
+def status(tmp_path):
+    return read_status(tmp_path / "run" / "flower" / STATUS_FILE)
+
+
+def test_its_status_is_kept_to_the_end(site, tmp_path):
+    site()
+    found = status(tmp_path)
+    assert (found.state, found.round, found.rounds, found.method) == ("finished", 2, 2, "FedAvg")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    last = [row["accuracy"] for row in rows if row["round"] == 2]
+    assert (found.metric, found.score_of) == ("accuracy", 3)
+    assert found.score == pytest.approx(sum(last) / 3)
+    assert found.bytes_up == sum(row["bytes_up"] for row in rows) == sum(each.bytes_up for each in found.participants)
+    assert [(each.name, each.state, each.round) for each in found.participants] == [
+        (name, "here", 2) for name in ("p0", "p1", "p2")
+    ]
+
+
+def test_a_run_that_is_to_stop_plays_its_round_to_the_end_and_tells_everybody(site, tmp_path):
+    own = wishing(tmp_path / "states", tmp_path, round_1="stop")
+    lines = site(FakeGrid(own))
+    assert outcome(tmp_path) == ""
+    assert "the run is stopped: those who run it stopped it" in lines
+    assert (status(tmp_path).state, status(tmp_path).round) == ("stopped", 1)
+    assert own[0].heard[-1] == {"kind": "finished", "rounds": 1, "outcome": "stopped", "reason": STOP_WISHED}
+    assert [client.farewell.outcome for client in own[1:]] == ["stopped"] * 2
+    site(FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())]), resume=True)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    agree(rows, on_serial(FedAvg()).rows(), 1e-12)
+
+
+def test_a_run_that_is_paused_goes_on_when_that_is_wished(site, tmp_path):
+    own = wishing(tmp_path / "states", tmp_path, round_1="pause")
+
+    class Patient(FakeGrid):
+        looks = 0
+
+        def get_nodes(self):
+            if (tmp_path / "run" / "flower" / STATUS_FILE).exists() and status(tmp_path).state == "paused":
+                self.looks += 1
+                if self.looks == 3:
+                    Control(tmp_path / "run" / "flower" / CONTROL_FILE).ask("go")
+            return super().get_nodes()
+
+    grid = Patient(own)
+    lines = site(grid)
+    assert grid.looks >= 3
+    pause = lines.index("pausing; `potluck control RUN go` goes on")
+    assert lines[pause - 1].startswith("round 1 of 2")
+    assert lines[pause + 1] == "the pause is over"
+    assert {"kind": "paused", "reason": "those who run it pause it"} in own[0].heard
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    agree(rows, on_serial(FedAvg()).rows(), 1e-12)
+
+
+def test_a_run_that_waits_for_participants_can_be_stopped(site, tmp_path):
+    class Stopping(FakeGrid):
+        def get_nodes(self):
+            if (tmp_path / "run" / "flower" / STATUS_FILE).exists():
+                Control(tmp_path / "run" / "flower" / CONTROL_FILE).ask("stop")
+            return []
+
+    site(Stopping([]), join_timeout=60)
+    assert (status(tmp_path).state, outcome(tmp_path)) == ("stopped", "")
+
+
+def test_a_run_that_fails_tells_everybody_the_kind_of_error_alone(site, tmp_path, monkeypatch):
+    clients = [client_of(person, tmp_path / "states") for person in people(FedAvg())]
+
+    def fails(self, resume):
+        raise ValueError("a secret of the server's")
+
+    monkeypatch.setattr("potluck.flower.server_app.ServerRun._play", fails)
+    with pytest.raises(ValueError, match="secret"):
+        site(FakeGrid(clients))
+    assert [client.farewell for client in clients] == [
+        Finished(rounds=0, outcome="failed", reason="ValueError at the server")
+    ] * 3
+    assert (status(tmp_path).state, status(tmp_path).why) == ("failed", "ValueError at the server")
+
+
+def test_who_is_away_at_the_end_hears_of_it_when_it_comes_back_in_time(site, tmp_path):
+    clients = [client_of(person, tmp_path / "states") for person in people(FedAvg())]
+
+    class Leaving(FakeGrid):
+        def push_messages(self, messages):
+            messages = list(messages)
+            if from_records(messages[0].content)[0].startswith('{"kind":"finished"') and clients[2].played_all:
+                self.since[102] = "again"
+            return super().push_messages(messages)
+
+        def get_nodes(self):
+            if clients[2].played_all and self.since.get(102) == "first":
+                del self.since[102]
+            return super().get_nodes()
+
+    site(Leaving(clients))
+    assert all(client.farewell == Finished(rounds=2) for client in clients)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import stat
 import threading
+import time
 from multiprocessing.connection import Client
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +15,7 @@ from potluck.core.errors import PotluckError
 from potluck.flower import supernode
 from potluck.flower.node import FORGOTTEN, LET_IN, RECEIVED, SENT
 from potluck.flower.protocol import Acknowledged, Advance, Evaluate, Finished, Message, PhaseEnded, PublicData
-from potluck.flower.supernode import ALREADY_IN, REFUSED, LocalSocket, SuperNode, TryAgainError
+from potluck.flower.supernode import ALREADY_IN, REFUSED, LocalSocket, SuperNode, TryAgainError, participate
 
 ASKED = Advance(phase="round", round=2, step=1).message(b"x" * 2000)
 ANSWER = PhaseEnded(
@@ -164,3 +166,60 @@ def test_the_last_answer_is_waited_for(node, monkeypatch):
     assert slept == []
     node(f"{SENT}\n{RECEIVED} a", ended=None)[0].wait_until_sent(timeout=0.01)
     assert slept
+
+
+class Away:
+    """In the place of a node: reaches the server until a moment, and hands nothing over."""
+
+    reached = 0.0
+
+    def __init__(self, *_):
+        self.stopped = False
+
+    def check(self):
+        pass
+
+    def is_let_in(self):
+        return True
+
+    def contact(self):
+        return self.reached
+
+    def wait_until_sent(self):
+        pass
+
+    def stop(self):
+        self.stopped = True
+
+
+def ends(tmp_path, monkeypatch, reached=0.0, **settings):
+    """How taking part ends where the server does not answer any more."""
+    monkeypatch.setattr(supernode, "SuperNode", Away)
+    monkeypatch.setattr(Away, "reached", reached)
+    client = SimpleNamespace(is_done=False, played_all=settings.pop("played_all", False))
+    return participate(client, "example.org:8443", tmp_path, max_payload_bytes=1000, report=print, **settings)
+
+
+def test_a_server_that_goes_after_all_rounds_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(supernode, "FAREWELL_TIMEOUT", 0.1)
+    assert ends(tmp_path, monkeypatch, played_all=True) == "missed"
+
+
+def test_one_that_goes_before_is_waited_for_but_not_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(supernode, "FAREWELL_TIMEOUT", 0.1)
+    began = time.monotonic()
+    assert ends(tmp_path, monkeypatch, server_timeout=1.5) == "silent"
+    assert time.monotonic() - began >= 1.5
+
+
+def test_one_that_answers_and_has_nothing_to_say_is_waited_for(tmp_path, monkeypatch):
+    """As while others are still at work, when all is over here."""
+    monkeypatch.setattr(supernode, "FAREWELL_TIMEOUT", 0.1)
+    checks = iter(range(4))
+
+    def check():
+        if next(checks, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ends(tmp_path, monkeypatch, reached=time.time() + 1000, played_all=True, server_timeout=0.1, check=check)
