@@ -19,7 +19,12 @@ _COARSE = ("y_coarse_train", "y_coarse_test")
 
 
 def digits(test_share: float = 0.25, seed: int = 0) -> Source:
-    """The 1,797 handwritten digits that come with scikit-learn: 8×8 pixels, float32 in [0, 1]."""
+    """The 1,797 handwritten digits that come with scikit-learn: 8×8 pixels, float32 in [0, 1].
+
+    Args:
+        test_share: which share of the images is for tests; by default a quarter.
+        seed: what decides which these are; by default 0.
+    """
     from sklearn.datasets import load_digits
 
     found = load_digits()

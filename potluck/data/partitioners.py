@@ -25,7 +25,13 @@ _REDRAWS = 20
 
 
 def iid(y: Any, participants: int, seed: int = 0) -> Partition:
-    """Every participant gets an equal part of the shuffled rows."""
+    """Every participant gets an equal part of the shuffled rows.
+
+    Args:
+        y: the targets of all rows.
+        participants: how many participants there are.
+        seed: what the draw derives from; by default 0.
+    """
     y = as_targets(y, "y")
     _enough(len(y), participants, minimum=1)
     return with_all_labels(np.array_split(draws(seed, "iid").permutation(len(y)), participants), y)
@@ -35,6 +41,13 @@ def dirichlet(y: Any, participants: int, alpha: float, seed: int = 0, minimum: i
     """Every class is split by proportions from Dirichlet(α, …, α): the smaller α, the more unequal.
 
     If after some draws a participant still has fewer than ``minimum`` rows, those with most rows give some of theirs.
+
+    Args:
+        y: the labels of all rows.
+        participants: how many participants there are.
+        alpha: α, above 0: the smaller, the more unequal.
+        seed: what the draw derives from; by default 0.
+        minimum: how many rows everybody has at least; by default 1.
     """
     y = as_labels(y, "y")
     _enough(len(y), participants, minimum)
@@ -51,6 +64,13 @@ def quantity(y: Any, participants: int, alpha: float, seed: int = 0, minimum: in
     """Shuffled rows in parts of unequal size, drawn from Dirichlet(α, …, α): the smaller α, the more unequal.
 
     Everybody has ``minimum`` rows beforehand; the rest is divided by what is drawn.
+
+    Args:
+        y: the targets of all rows.
+        participants: how many participants there are.
+        alpha: α, above 0: the smaller, the more unequal.
+        seed: what the draw derives from; by default 0.
+        minimum: how many rows everybody has at least; by default 1.
     """
     y = as_targets(y, "y")
     _enough(len(y), participants, minimum)
@@ -67,6 +87,13 @@ def by_classes(y: Any, participants: int, classes: int, seed: int = 0, minimum: 
 
     Every class has equally many participants, as far as its rows suffice, and these split the rows evenly. A class
     has no participant only when participants × classes is less than the number of classes.
+
+    Args:
+        y: the labels of all rows.
+        participants: how many participants there are.
+        classes: how many classes each participant has.
+        seed: what the draw derives from; by default 0.
+        minimum: how many rows of each of its classes everybody has at least; by default 1.
     """
     y = as_labels(y, "y")
     at_least(1, participants=participants, classes=classes, minimum=minimum)
@@ -151,7 +178,15 @@ PARTITIONS = Registry(
 
 
 def split(kind: str, source: Source, participants: int, seed: int = 0, **settings: Any) -> Partition:
-    """Splits a source's training rows by the name of a partition, which gets the columns it takes."""
+    """Splits a source's training rows by the name of a partition, which gets the columns it takes.
+
+    Args:
+        kind: the name of a partition, such as "dirichlet"; one of ``PARTITIONS``.
+        source: what is split.
+        participants: how many participants there are.
+        seed: what the draw derives from; by default 0.
+        settings: the partition's own settings, such as ``alpha``.
+    """
     function = PARTITIONS[kind]
     taken = inspect.signature(function).parameters
     columns = {name: getattr(source, name) for name in ("y", "fine", "groups") if name in taken}

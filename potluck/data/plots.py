@@ -35,7 +35,13 @@ class Holdings:
 
 
 def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -> Holdings:
-    """Counts the rows of each class that each participant has. Without names they are numbered from 0."""
+    """Counts the rows of each class that each participant has. Without names they are numbered from 0.
+
+    Args:
+        partition: who has which rows.
+        y: the labels of all rows that the partition was made from.
+        names: the participants' names; by default they are numbered from 0.
+    """
     y = as_labels(y, "y")
     people = len(partition.indices)
     names = [str(number) for number in range(people)] if names is None else names
@@ -52,7 +58,14 @@ def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -
 
 
 def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
-    """Plots a partition to a PNG or SVG: a tile for each participant and class, bars for the totals."""
+    """Plots a partition to a PNG or SVG: a tile for each participant and class, bars for the totals.
+
+    Args:
+        partition: who has which rows.
+        y: the labels of all rows that the partition was made from.
+        path: where the picture goes; its ending says the format.
+        names: the participants' names; by default they are numbered from 0.
+    """
     held = holdings(partition, y, names)
     own = np.array([[label in space for label in held.classes] for space in partition.labels])
     title = f"Who holds what: {len(held.names)} participants, {len(held.classes)} classes, {held.counts.sum():,} rows"

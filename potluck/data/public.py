@@ -54,7 +54,14 @@ def split_public(x: Any, y: Any, amount: int | float, seed: int = 0, values: boo
 
 
 def from_source(source: Source, count: int | None = None, seed: int = 0, like: tuple[int, ...] | None = None) -> Any:
-    """Another source's training inputs without labels: all, or ``count`` of them. ``like`` is the shape needed."""
+    """Another source's training inputs without labels: all, or ``count`` of them. ``like`` is the shape needed.
+
+    Args:
+        source: the other source.
+        count: how many inputs are drawn; by default None, for all.
+        seed: what the draw derives from; by default 0.
+        like: the shape that one input must have; by default None, for any.
+    """
     if like is not None and source.shape != tuple(like):
         raise DataError(
             f"{source.name} has inputs of shape {source.shape}; the participants' have {tuple(like)}. "
@@ -74,6 +81,12 @@ def valid_values(x: Any, count: int, seed: int = 0, groups: Sequence[Sequence[in
     Whole numbers, and columns of few distinct values, take a value that occurs, all equally likely; measures
     are uniform between the least and the greatest. The columns in one of ``groups`` (a one-hot code) are drawn
     together, from the combinations that occur.
+
+    Args:
+        x: the table whose columns say what is valid: a DataFrame, or rows of numbers.
+        count: how many rows are generated.
+        seed: what the draw derives from; by default 0.
+        groups: columns that are drawn together, by their positions; by default none.
     """
     if is_frame(x):
         columns = list(x.columns)

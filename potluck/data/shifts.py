@@ -24,6 +24,13 @@ def rotation(x: Any, number: int, participants: int, degrees: float = 90.0, seed
     """Images turned anticlockwise: not at all for the first participant, by ``degrees`` for the last, evenly between.
 
     Pixels are interpolated; what comes into the picture from outside is 0.
+
+    Args:
+        x: the participant's inputs: images, channels first.
+        number: which participant it is, from 0 on.
+        participants: how many participants there are.
+        degrees: how far the last one's are turned; by default 90.
+        seed: nothing is drawn; by default 0.
     """
     images = _images(x, "rotation")
     angle = np.deg2rad(degrees * _share(number, participants))
@@ -37,7 +44,15 @@ def rotation(x: Any, number: int, participants: int, degrees: float = 90.0, seed
 
 
 def noise(x: Any, number: int, participants: int, std: float = 0.5, seed: int = 0) -> InputArray:
-    """Gaussian noise added: none for the first participant, ``std`` standard deviations of the inputs for the last."""
+    """Gaussian noise added: none for the first participant, ``std`` standard deviations of the inputs for the last.
+
+    Args:
+        x: the participant's inputs.
+        number: which participant it is, from 0 on.
+        participants: how many participants there are.
+        std: how many standard deviations of the inputs the last one's noise has; by default 0.5.
+        seed: what the draw derives from; by default 0.
+    """
     inputs = _numbers(x, "noise")
     drawn = draws(seed, "noise", number).normal(size=inputs.shape)
     return _like(inputs + drawn * std * inputs.std() * _share(number, participants), inputs)
@@ -45,7 +60,15 @@ def noise(x: Any, number: int, participants: int, std: float = 0.5, seed: int = 
 
 def colour(x: Any, number: int, participants: int, strength: float = 0.5, seed: int = 0) -> InputArray:
     """Every channel of images is multiplied by a factor from 1 − ``strength`` to 1 + ``strength``, drawn for each
-    participant."""
+    participant.
+
+    Args:
+        x: the participant's inputs: images, channels first.
+        number: which participant it is, from 0 on.
+        participants: how many participants there are.
+        strength: how far from 1 factors may be; by default 0.5.
+        seed: what the draw derives from; by default 0.
+    """
     images = _images(x, "colour")
     factors = draws(seed, "colour", number).uniform(1 - strength, 1 + strength, size=(1, images.shape[1], 1, 1))
     return _like(images * factors, images)

@@ -41,7 +41,12 @@ SOURCES = Registry(
 
 
 def load(name: str, **settings: Any) -> Source:
-    """A source by its name, by a file (``"folder/mine.npz"``, ``"mine.csv"``) or by ``"package.module:callable"``."""
+    """A source by its name, by a file (``"folder/mine.npz"``, ``"mine.csv"``) or by ``"package.module:callable"``.
+
+    Args:
+        name: one of ``SOURCES``, a file, or the name of a callable.
+        settings: the source's own settings, such as ``test_share``.
+    """
     kind = file_kind(name)
     source = call(name, SOURCES[name], settings) if kind is None else call(kind, SOURCES[kind], settings, path=name)
     if not isinstance(source, Source):

@@ -35,6 +35,11 @@ def make_engine(name: str, device: str, precision: str = "torch") -> Engine:
 
     "auto" stacks where that pays by a fixed rule, "autotune" by the clock, "batched" whatever can be stacked, "ray" in
     worker processes on this machine or on many.
+
+    Args:
+        name: the engine's name.
+        device: what it computes on: "cpu", "cuda", or "auto" for the GPU if there is one.
+        precision: what networks compute in; by default "torch", for what torch does by itself.
     """
     check_precision(precision)
     engines: dict[str, type[Engine]] = {

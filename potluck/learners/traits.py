@@ -17,12 +17,16 @@ from potluck.core.samples import Samples
 
 @dataclass(frozen=True)
 class Traits:
-    """What a network's code does besides computing, which a stack of networks cannot do for each of them."""
+    """What a network's code does besides computing, which a stack of networks cannot do for each of them.
+
+    Args:
+        draws: it draws random numbers in training, as Dropout does; by default False.
+        changes_itself: it changes attributes of its modules when it runs, as a counter in ``forward`` does; by default
+            False.
+    """
 
     draws: bool = False
-    """It draws random numbers in training, as Dropout does."""
     changes_itself: bool = False
-    """It changes attributes of its modules when it runs, as a counter in ``forward`` does."""
 
 
 def probed(module: nn.Module, samples: Samples, plan: Plan, dtype: torch.dtype) -> Traits:

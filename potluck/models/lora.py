@@ -146,7 +146,12 @@ def merged(module: nn.Module) -> nn.Module:
 
 
 def save_adapters(module: nn.Module, folder: str | Path) -> Path:
-    """Saves a network's adapters in the files that PEFT loads them from, and returns the folder."""
+    """Saves a network's adapters in the files that PEFT loads them from, and returns the folder.
+
+    Args:
+        module: the network.
+        folder: where the files go; it is made if it is not there.
+    """
     layers = adapted_layers(module)
     if not layers:
         raise ModelError(f"{type(module).__name__} has no adapters; `potluck.models.lora` puts them in.")

@@ -69,12 +69,15 @@ class GraphKey(NamedTuple):
 
 
 class StepInputs(NamedTuple):
-    """What a turn's step is told, on the device."""
+    """What a turn's step reads, on the device.
+
+    Args:
+        rates: each network's learning rates (networks × plans).
+        samples: the batch; or, where the samples are on the device, the rows to look up.
+    """
 
     rates: Tensor
-    """Each network's learning rates (networks × plans)."""
     samples: Stack | Tensor
-    """The batch; or, where the samples are on the device, the rows to look up."""
 
 
 class Training:

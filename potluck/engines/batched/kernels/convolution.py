@@ -33,6 +33,7 @@ def convolution(
     *rest: Any,
     **more: Any,
 ) -> Tensor:
+    """What ``torch.conv2d`` gives, by other routes where these are faster; its parameters are torch's."""
     dilation, groups = [*rest, *[more.get("dilation", 1), more.get("groups", 1)][len(rest) :]]
     plain = input.ndim == 4 and not isinstance(padding, str) and _pair(dilation) == (1, 1) and groups == 1
     if not plain:
