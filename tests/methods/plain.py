@@ -75,6 +75,27 @@ def begun(
     return federation, [copy.deepcopy(person.model) for person in people]
 
 
+def lines(method: potluck.Method, layers: int = 1, epochs: int = 1) -> list[list[float]]:
+    """Everyone's weights after a round, for numbers worked out by hand: each answers with their product, w·…·1.
+
+    All weights are 1 at first. One participant has one sample, with the value 6, the other three with the value 2; at a
+    rate of 0.1 a step takes 0.2·(w − y) off a single weight.
+    """
+    people = []
+    for name, count, value in (("one", 1, 6.0), ("three", 3, 2.0)):
+        network = nn.Sequential(*(nn.Linear(1, 1, bias=False, dtype=torch.float64) for _ in range(layers)))
+        for weight in network.parameters():
+            nn.init.ones_(weight)
+        data = torch.ones(count, 1, dtype=torch.float64), torch.full((count,), value, dtype=torch.float64)
+        people.append(
+            potluck.Participant(
+                name, network, data, task=potluck.Regression(scale=(0.0, 1.0)), plan=PLAN.replace(lr=0.1, epochs=epochs)
+            )
+        )
+    potluck.Federation(people, method, engine="serial").run(1)
+    return [[weight.item() for weight in person.model.parameters()] for person in people]
+
+
 def same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], tolerance: float = 1e-9) -> None:
     """All entries are equal, but for rounding."""
     assert ours.keys() == theirs.keys()

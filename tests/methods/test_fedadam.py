@@ -4,11 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from potluck.methods import FedAdagrad, FedAdam, FedAvg, FedYogi
-from tests.methods.plain import begun, data_of, descended, mean, same
-from tests.methods.server_steps import after, stepped
+from tests.methods.plain import begun
+from tests.methods.server_steps import after, is_played_in_plain_pytorch, stepped
 from tests.tables import cnn, mlp, weights_agree
 
 
@@ -24,22 +23,7 @@ def test_two_rounds_with_flowers_correction_by_hand():
 
 
 def test_two_rounds_in_plain_pytorch():
-    federation, models = begun(FedAdam(server_lr=0.02), [mlp(i) for i in range(3)])
-    people = list(federation.participants.values())
-    x = {name: entry.clone() for name, entry in models[0].state_dict().items()}
-    m = {name: torch.zeros_like(entry) for name, entry in x.items()}
-    v = {name: torch.full_like(entry, 1e-6) for name, entry in x.items()}
-    for _ in range(2):
-        models[0].load_state_dict(x)
-        trained = [descended(models[0], data_of(p)).state_dict() for p in people]
-        average = mean(trained, [len(p.data) for p in people])
-        for name in x:
-            delta = average[name] - x[name]
-            m[name] = 0.9 * m[name] + 0.1 * delta
-            v[name] = 0.99 * v[name] + 0.01 * delta**2
-            x[name] = x[name] + 0.02 * m[name] / (v[name].sqrt() + 1e-3)
-    federation.run(2)
-    same(people[2].weights(), x)
+    is_played_in_plain_pytorch(FedAdam(server_lr=0.02), lambda v, delta: 0.99 * v + 0.01 * delta**2)
 
 
 @pytest.mark.parametrize("aggregation", ["whole", "layerwise", "same-architecture"])

@@ -9,7 +9,7 @@ import potluck
 from potluck.core.architecture import layout_of
 from potluck.core.payload import Payload
 from potluck.methods import FedAvg
-from tests.methods.plain import begun, data_of, descended, same
+from tests.methods.plain import begun, data_of, descended, lines, same
 from tests.tables import PLAN, agree, cnn, made_data, mlp, participants
 
 
@@ -45,6 +45,12 @@ def test_the_round_is_the_weighted_mean_of_local_training(weighting):
         mean = sum(n * state(p)[name].double() for n, p in zip(counts, alone, strict=True)) / sum(counts)
         expected = mean if entry.is_floating_point() else mean.round()
         torch.testing.assert_close(entry.double(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_round_by_hand():
+    """From 1 they go to 2 and to 1.2, with one sample and with three."""
+    assert lines(FedAvg()) == [[pytest.approx(1.4)]] * 2
+    assert lines(FedAvg(weighting="uniform")) == [[pytest.approx(1.6)]] * 2
 
 
 def test_batchnorm_may_stay_at_home():

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from potluck.methods import FedAvg, FedPer
-from tests.methods.plain import begun, data_of, descended, mean
+from tests.methods.plain import begun, data_of, descended, lines, mean
 from tests.tables import cnn, weights_agree
+
+
+def test_a_round_by_hand():
+    """Body and head go to 2 and to 1.2; the body is averaged by samples."""
+    one, three = lines(FedPer(), layers=2)
+    assert one == [pytest.approx(1.4), pytest.approx(2)]
+    assert three == [pytest.approx(1.4), pytest.approx(1.2)]
 
 
 def test_two_rounds_in_plain_pytorch():

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import pytest
+
 from potluck.methods import FedAvg, FedProx
-from tests.methods.plain import begun, cross_entropy, data_of, descended, mean, same
+from tests.methods.plain import begun, cross_entropy, data_of, descended, lines, mean, same
 from tests.tables import cnn, mlp, weights_agree
+
+
+def test_two_steps_by_hand():
+    """To 2 and 1.2 without a pull, then by 0.1·(8 − ½·1) to 2.75 and by 0.1·(1.6 − ½·0.2) to 1.35."""
+    assert lines(FedProx(mu=0.5), epochs=2) == [[pytest.approx((2.75 + 3 * 1.35) / 4)]] * 2
 
 
 def test_a_round_in_plain_pytorch():

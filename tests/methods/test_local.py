@@ -6,7 +6,21 @@ import pytest
 
 import potluck
 from potluck.methods import Local
+from tests.methods.plain import begun, data_of, descended, lines, same
 from tests.tables import PLAN, agree, made_data, mlp, participants, weights_agree
+
+
+def test_two_steps_by_hand():
+    """From 1 by 0.2·5 to 2 and by 0.2·4 to 2.8; by 0.2·1 to 1.2 and by 0.2·0.8 to 1.36."""
+    assert lines(Local(), epochs=2) == [[pytest.approx(2.8)], [pytest.approx(1.36)]]
+
+
+def test_a_round_in_plain_pytorch():
+    federation, models = begun(Local(), [mlp(0), mlp(1, 5)])
+    people = list(federation.participants.values())
+    federation.run(1)
+    for person, model in zip(people, models, strict=True):
+        same(person.weights(), descended(model, data_of(person)).state_dict())
 
 
 @pytest.mark.parametrize("engine", ["serial", "batched"])
