@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rates", default=RATES, help=f"learning rates to try of every method (by default {RATES})")
     parser.add_argument("--only", nargs="+", metavar="METHOD", help="these methods, and Local")
-    parser.add_argument("--commit", help="what to note where git cannot tell the commit")
+    parser.add_argument("--commit", help="the commit to note, where runs come from elsewhere")
     parser.add_argument("--write", action="store_true", help="put the tables of all results into the docs")
     given = parser.parse_args()
     if given.federation:
@@ -71,7 +71,7 @@ def play(line_up: LineUp, given: argparse.Namespace) -> None:
         stopped, comparison = True, Comparison(runs)
     except PotluckError as error:
         sys.exit(f"Error: {error}")
-    keep(summarised(line_up, comparison.standings, given.commit), path_of(line_up, given.results))
+    keep(summarised(line_up, comparison.standings, runs, given.commit), path_of(line_up, given.results))
     print(comparison.table())
     print(f"{time.monotonic() - began:.0f} seconds. Results: {path_of(line_up, given.results)}")
     if stopped:

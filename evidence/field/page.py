@@ -46,7 +46,9 @@ def table(content: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(_cells(row, content["participants"])) + " |")
     told = [f"{row['method']} {_settings(row['settings'])}" for row in rows if row["settings"]]
     own = textwrap.wrap(f"Settings that are no defaults: {'; '.join(told)}.", WIDTH, break_long_words=False)
-    return "\n".join([*lines, "", *own, ""])
+    played = f"Seeds {', '.join(map(str, content['seeds']))}, {content['rounds']} rounds, commit {content['commit']}; "
+    where = textwrap.wrap(f"{played}{'; '.join(content['played with'])}.", WIDTH, break_long_words=False)
+    return "\n".join([*lines, "", *where, "", *own, ""])
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evidence.field.line_up import LineUp
 from potluck.report.standings import Standings
-from potluck.runs.folder import replace_file
+from potluck.runs.folder import SETTINGS, replace_file
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -18,13 +19,14 @@ def path_of(line_up: LineUp, folder: Path = RESULTS) -> Path:
     return folder / f"{line_up.name}.json"
 
 
-def summarised(line_up: LineUp, standings: Standings, commit: str | None = None) -> dict[str, Any]:
+def summarised(line_up: LineUp, standings: Standings, runs: Path, commit: str | None = None) -> dict[str, Any]:
     """The results in plain values: a row for each method and each setting that was tried of it.
 
     Args:
         line_up: who competed.
         standings: what came of it.
-        commit: of the source, where the comparison could not tell it; by default None.
+        runs: where the runs are kept, each of which says what it was played with.
+        commit: of the source; by default what the comparison found.
     """
     chosen, about = standings.choice[0], standings.about
     rows = []
@@ -50,11 +52,23 @@ def summarised(line_up: LineUp, standings: Standings, commit: str | None = None)
         "rounds": standings.rounds,
         "seeds": standings.seeds,
         "participants": max(len(trial.holders) for trial in standings.trials),
-        "commit": about["commit"] or commit,
-        "versions": about["versions"],
+        "commit": commit or about["commit"],
+        "played with": played_with(runs, standings.seeds),
         "failed": dict(standings.failed),
         "rows": rows,
     }
+
+
+def played_with(runs: Path, seeds: Sequence[int]) -> list[str]:
+    """The versions and the system that the runs of these seeds were played with, each once."""
+    found = set()
+    for seed in seeds:
+        for path in runs.glob(f"*/seed-{seed}/{SETTINGS}"):
+            told = json.loads(path.read_text(encoding="utf-8"))
+            found.add(
+                f"torch {told['versions']['torch']}, Python {told['python']}, {told['platform'].partition('-')[0]}"
+            )
+    return sorted(found)
 
 
 def keep(content: dict[str, Any], path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from evidence.field import __main__ as command
 from evidence.field.line_up import LINE_UPS, WIDTHS
@@ -31,6 +32,10 @@ ROW = {
 }
 CONTENT = {
     "participants": 10,
+    "seeds": [0, 1],
+    "rounds": 20,
+    "commit": "abc",
+    "played with": ["torch 2.13.0, Python 3.11.7, Linux"],
     "rows": [
         {**ROW, "method": "Local", "accuracy": [0.5, 0.6]},
         {
@@ -68,6 +73,8 @@ def test_a_table_has_the_chosen_settings_the_best_first():
         "|---|---:|---:|---:|---:|---:|---:|",
         "| FedAvg | 70.0 ± 0.0 | +15.0 ± 7.1 | 1.5 of 10 | 2.0 MB | 11 | 0.1 |",
         "| **Local** | 55.0 ± 7.1 | – | – | 0 B | 11 | 0.1 |",
+        "",
+        "Seeds 0, 1, 20 rounds, commit abc; torch 2.13.0, Python 3.11.7, Linux.",
         "",
         'Settings that are no defaults: FedAvg `aggregation = "same-architecture"`.',
     ]
@@ -129,5 +136,7 @@ def test_a_table_is_played_kept_and_gone_on_with(images, monkeypatch, capsys):
     ]
     assert sum(row["chosen"] for row in first["rows"]) == 2
     assert not first["failed"]
+    assert first["seeds"] == [0]
+    assert [told.startswith(f"torch {torch.__version__.partition('+')[0]}") for told in first["played with"]] == [True]
     assert play("--rounds", "1", "--seeds", "1")["rows"] == first["rows"], "nothing is played twice"
     assert "Local" in capsys.readouterr().out
