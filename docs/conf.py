@@ -31,8 +31,16 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "pages",
+    "reference",
     "sequence_diagrams",
 ]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+napoleon_use_ivar = True
+napoleon_custom_sections = [("A subclass may set", "params_style")]
+# Types such as `bytes` are also names of attributes here, and then Sphinx cannot tell which is meant.
+suppress_warnings = ["ref.python"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 myst_fence_as_directive = {"mermaid"}

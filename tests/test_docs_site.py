@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
+from pydantic import BaseModel
+
+from potluck.cli import app
+from potluck.recipes import Recipe
+from potluck.recipes.references import Named
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -60,6 +68,56 @@ def test_diagrams_of_another_kind_are_refused(extension, text, wrong):
         extension("sequence_diagrams").draw(text)
 
 
+def test_every_command_is_in_the_reference_with_every_option(extension):
+    found = dict(extension("reference").commands())
+    assert {f"potluck {name}" for name in typer.main.get_command(app).commands} == set(found)
+    run = "\n".join(found["potluck run"])
+    assert "potluck run [OPTIONS] FILE" in run
+    for option in ("``--set KEY=VALUE``", "``--resume``", "``--data-dir FOLDER``", "``--rounds INTEGER``"):
+        assert option in run
+    assert "(by default runs/FILE-SEED)" in run
+    assert "original\\|hub" not in "\n".join(found["potluck download"])
+    assert "``--from original|hub``" in "\n".join(found["potluck download"])
+
+
+def keys_told():
+    marks = re.findall(r"^<!-- keys ([\w.]+):(\w+) -->$", (DOCS / "keys.md").read_text(), re.M)
+    return [getattr(importlib.import_module(module), name) for module, name in marks]
+
+
+@pytest.mark.parametrize("kind", keys_told(), ids=lambda kind: kind.__name__)
+def test_every_key_is_told_by_its_class(extension, kind):
+    told = extension("reference").described(kind)
+    assert [name for name in kind.model_fields if not told.get(name)] == []
+    assert set(told) <= set(kind.model_fields), "nothing is told of a key that is none"
+
+
+def test_every_section_of_a_run_file_has_its_keys_told():
+    """Those that are tables of their own; what has a name and settings is told by `potluck methods` and the like."""
+
+    def sections(kind, seen):
+        if not (inspect.isclass(kind) and issubclass(kind, BaseModel)):
+            for inner in typing.get_args(kind):
+                sections(inner, seen)
+        elif kind not in seen and not issubclass(kind, Named):
+            seen.add(kind)
+            for field in kind.model_fields.values():
+                sections(field.annotation, seen)
+        return seen
+
+    assert sections(Recipe, set()) - set(keys_told()) == set()
+
+
+@pytest.mark.parametrize("module", ["potluck", "potluck.data", "potluck.methods", "potluck.models"])
+def test_everything_public_is_in_the_reference_and_says_what_it_is(extension, module):
+    found = dict(extension("reference").public(module))
+    offered = importlib.import_module(module)
+    modules = {name for name in offered.__all__ if inspect.ismodule(getattr(offered, name))}
+    assert set(found) == set(offered.__all__) - modules
+    assert [name for name in found if not inspect.getdoc(getattr(offered, name))] == []
+
+
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", f"{tmp_path}/trees"]
     done = subprocess.run([*command, ".", f"{tmp_path}/site"], cwd=ROOT, capture_output=True, text=True, check=False)

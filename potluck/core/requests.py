@@ -143,8 +143,8 @@ class Fit(Work):
     Args:
         objective: the loss to minimise, or several; by default the loss of the party's task (``task_loss``).
         on: the samples; by default one's own data.
-        context: what the objective reads besides the batch: tensors, plain values, ``FrozenModel``s of this
-            participant; by default nothing. The party's task is added under "task".
+        context: what the objective reads besides the batch: tensors, plain values, ``FrozenModel`` objects
+            of this participant; by default nothing. The party's task is added under "task".
         plan: how to train; by default one's own plan.
         combine_gradients: combines the objectives' gradients (one dict for each, and the context) into those that the
             optimizer gets; by default they are added up.

@@ -74,7 +74,15 @@ PlanChoices = Annotated[dict[str, list[Any]], AfterValidator(_choosable)]
 
 
 class PublicSection(Section):
-    """The public data: some training samples taken aside, another source's samples, or generated rows."""
+    """The public data: some training samples taken aside, another source's samples, or generated rows.
+
+    Args:
+        take: how many samples are set aside from the source: a share such as 0.1, or a number such as 500.
+        source: another source, whose samples they are.
+        generate: how many rows are made, each value valid for its column: for tables.
+        labelled: with ``take`` or ``source``, whether everyone sees the labels, too; by default false.
+        count: with ``source``, how many of its samples; by default all.
+    """
 
     model_config = ConfigDict(title="data.public")
 
@@ -97,7 +105,17 @@ class PublicSection(Section):
 
 
 class DataSection(Section):
-    """Where samples come from and who holds which."""
+    """Where samples come from and who holds which.
+
+    Args:
+        source: where the samples come from: a name that ``potluck data`` lists, a file, or a function that returns a
+            ``potluck.data.Source``; by default "digits".
+        test: which of the source's test rows test those who bring none: "shared" (the default), all for everyone, or
+            "own", those of the groups that a participant holds.
+        partition: how the samples are split among those who bring no data; by default "iid", evenly.
+        shift: how each of them sees its inputs, test data included; by default as they are.
+        public: data that everyone may see; by default none.
+    """
 
     model_config = ConfigDict(title="data")
 
@@ -109,7 +127,33 @@ class DataSection(Section):
 
 
 class ParticipantSection(Section):
-    """One participant, or ``count`` of a kind. Its share of the data, or its own."""
+    """One participant, or ``count`` of a kind. Its share of the data, or its own.
+
+    Args:
+        name: what the others call it; names differ.
+        model: what it brings: a name that ``potluck models`` lists, or "package.module:callable".
+        count: how many of a kind: bank with ``count = 2`` is bank1 and bank2; by default 1.
+        plan: how it trains, where that differs from the others; by default as they do.
+        tune: values of its plan to choose from by validation; by default nothing is chosen.
+        data: its own data: a file, or a function that returns ``(x, y)``; by default a share of the source.
+        test: likewise, what it is tested on; by default the source's test rows.
+        preprocess: a common preprocessor's file, or a function that returns a scikit-learn transformer, or its class;
+            by default nothing.
+        disclosure: which statistics may leave in a study of tables; by default all, of five rows and more.
+        preload: whether large data are read into memory at the start: true, false, or "auto" (the default), if they
+            are not large.
+        task: what it learns, where that differs from the others.
+        labels: the classes that it tells apart; by default those of its data.
+        metrics: what is measured on its test data; by default as of all.
+        validation: the share of its data that is held back to choose settings by; by default 0.
+        weight: its credibility in votes and means; by default 1.
+        head: the layer of its network that answers, or a list of layers; by default the last one with parameters.
+        unseen: whether it takes no part, and is evaluated at the end as a newcomer; by default false.
+        window: which rows it trains on in which round; by default all.
+        attack: how it attacks the others, to try a method's defence; by default it does not.
+        vary: settings of the model in which those of a kind differ, each a list that is handed out in turn; by default
+            none.
+    """
 
     model_config = ConfigDict(title="a participant")
 
@@ -179,7 +223,39 @@ class RaySection(Section):
 
 
 class Recipe(Section):
-    """A federation in settings: what a run file holds."""
+    """A federation in settings: what a run file holds.
+
+    Args:
+        rounds: how many in all.
+        method: what the participants do: a name that ``potluck methods`` lists, or "package.module:name".
+        participants: who takes part, each in a table ``[[participants]]``.
+        data: where the samples come from, and who holds which; by default digits, split evenly.
+        plan: how networks train, unless a participant says otherwise; by default as a ``Plan`` does.
+        task: what is learned: a name such as "regression", or a table of it and settings; by default classification.
+        metrics: what is measured: scikit-learn's names, or "package.module:function"; the first is the headline. By
+            default the task's.
+        seed: what every random draw derives from; by default 0.
+        engine: who carries the work out: "serial" one by one, "batched" many at once, "auto" (the default) what pays
+            for each model, by a fixed rule, "autotune" what the clock finds fastest, "ray" on many machines.
+        ray: where and how, for the engine "ray".
+        device: a torch device, such as "cpu" or "cuda:1"; by default "auto", a GPU if there is one.
+        precision: what networks compute in: "torch" (the default), PyTorch's own choice; "float32"; or "bfloat16" for
+            convolutions, products of matrices and attention.
+        participation: who takes part in a round: a share (0.5), how many (10), or a function; by default all.
+        availability: the probability with which each participant is there in a round, or a table of drop-outs; by
+            default nobody is away.
+        clock: the devices' speeds, for simulated time; by default none.
+        channel: the codecs of what travels; by default none.
+        keep_optimizer: whether optimizers remember from one training to the next; by default as the method says.
+        max_concurrent: how many participants run together; by default as many as fit into memory.
+        storage: where participants are while others run: in "memory" (the default), or on "disk", in a temporary
+            folder.
+        unseen_epochs: how many epochs participants that are ``unseen`` train before they are evaluated; by default 0.
+        checkpoint_every: rounds between checkpoints; by default 1.
+        early_stopping: when the run ends before its last round; by default it does not.
+        track: who else keeps what happens, each with its settings, such as ``tensorboard = true``; by default nobody.
+        paper: what a paper published, where the file is one of its tables or figures.
+    """
 
     model_config = ConfigDict(title="a run file")
     RENAMED: ClassVar[dict[str, str]] = {"wave": "max_concurrent", "at_rest": "storage"}
