@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -13,6 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from potluck.cli.console import messages
 from potluck.cli.data_dir import DataDir
 from potluck.cli.run import warnings_on
+
+if TYPE_CHECKING:
+    from potluck.recipes.paper_item import PaperScale
 
 
 class ScaleName(StrEnum):
@@ -83,6 +86,12 @@ def reproduce(
         raise typer.Exit(1)
 
 
+def _scale(named: tuple[str, PaperScale]) -> str:
+    """A scale, and how long it takes where that was measured."""
+    name, scale = named
+    return name if scale.minutes is None else f"{name} ({scale.minutes:g} min)"
+
+
 def _list() -> None:
     """What can be played, with the scales and the data each needs."""
     from rich.console import Console
@@ -90,9 +99,9 @@ def _list() -> None:
     from potluck.report.tables import Table
     from potluck.reproduction.items import read_items
 
-    rows = [
-        [name, item.paper, item.item, item.title, ", ".join(item.scales), ", ".join(item.data) or "–"]
-        for name, item in read_items().items()
-    ]
+    rows = []
+    for name, item in read_items().items():
+        scales = ", ".join(map(_scale, item.scales.items()))
+        rows.append([name, item.paper, item.item, item.title, scales, ", ".join(item.data) or "–"])
     table = Table(["name", "paper", "item", "what it shows", "scales", "data"], rows, texts=6)
     Console(width=160).print(table.to_rich())

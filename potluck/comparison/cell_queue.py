@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -33,6 +33,14 @@ def play_all(cells: Iterable[Cell], jobs: int, watch: RoundWatcher) -> dict[str,
     else:
         reasons = [attempt(cell, partial(watch, cell)) for cell in listed]
     return {cell.title: reason for cell, reason in zip(listed, reasons, strict=True) if reason is not None}
+
+
+def each_reason(failed: Mapping[str, str]) -> list[str]:
+    """Each reason once, behind the titles of all cells that it concerns."""
+    titles: dict[str, list[str]] = {}
+    for title, reason in failed.items():
+        titles.setdefault(reason, []).append(title)
+    return [f"{'; '.join(concerned)}: {reason}" for reason, concerned in titles.items()]
 
 
 def attempt(cell: Cell, told: Callable[[int], None]) -> str | None:

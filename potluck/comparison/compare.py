@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from potluck.comparison.cell_queue import play_all
+from potluck.comparison.cell_queue import each_reason, play_all
 from potluck.comparison.cells import Cell, changes_by_owner, named, plan_cells
 from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError
@@ -162,7 +162,7 @@ def compare(
         failed = play_all(left, jobs, count)
         replace_file(folder / COMPARISON, json.dumps({**about, "failed": failed}, indent=1) + "\n")
     if len(failed) == len(cells):
-        told_of = "\n".join(f"- {title}: {reason}" for title, reason in failed.items())
+        told_of = "\n".join(f"- {line}" for line in each_reason(failed))
         raise PotluckError(f"No run of the comparison could be played:\n{told_of}")
     return Comparison(folder)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
+from potluck.comparison.cell_queue import each_reason
 from potluck.recipes.paper_item import PaperItem, ReproductionScale
 from potluck.report.comparison import spread
 from potluck.report.tables import Table
@@ -77,7 +78,7 @@ class Reproduction:
             told.append(f"Reduced: {reduced}")
         if self.item.open:
             told.append(f"Left open by the paper: {self.item.open}")
-        return [*told, *(f"Not played: {title}: {reason}" for title, reason in self.failed.items())]
+        return [*told, *(f"Not played: {line}" for line in each_reason(self.failed))]
 
 
 def _ours(values: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from potluck.comparison.cell_queue import play_all
+from potluck.comparison.cell_queue import each_reason, play_all
 from potluck.comparison.cells import Cell
 from potluck.comparison.compare import Locked, versions
 from potluck.comparison.play import is_done
@@ -63,7 +63,7 @@ def reproduce(
 
         failed = play_all(left, jobs, count)
     if len(failed) == len(cells):
-        told = "\n".join(f"- {title}: {reason}" for title, reason in failed.items())
+        told = "\n".join(f"- {line}" for line in each_reason(failed))
         raise PotluckError(f"Nothing of {file.stem} could be played:\n{told}")
     outcome = Reproduction(
         item,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.comparison.cell_queue import attempt, play_all
+from potluck.comparison.cell_queue import attempt, each_reason, play_all
 from potluck.comparison.cells import plan_cells
 from potluck.core.errors import DataError
 from tests.recipes.files import write
@@ -49,3 +49,8 @@ def test_a_bug_leaves_its_traceback_until_the_cell_is_played(here, played, monke
     monkeypatch.setattr("potluck.comparison.cell_queue.play", lambda cell, told: None)
     assert attempt(broken, print) is None
     assert not (broken.folder / "error.txt").exists()
+
+
+def test_a_reason_is_told_once_for_all_whom_it_concerns():
+    told = each_reason({"A, seed 0": "no file.", "B, seed 0": "a bug.", "A, seed 1": "no file."})
+    assert told == ["A, seed 0; A, seed 1: no file.", "B, seed 0: a bug."]

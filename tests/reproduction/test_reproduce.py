@@ -50,6 +50,14 @@ def test_a_row_that_fails_is_named_and_the_others_are_played(tmp_path):
         potluck.reproduce(write_item(tmp_path, worse), out=tmp_path / "other")
 
 
+def test_data_that_are_not_here_are_one_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("POTLUCK_DATA", str(tmp_path / "nowhere"))
+    needing = ITEM.replace('[data.source]\nname = "generated"\nsamples = 200\nfeatures = 4\nclasses = 3\n', "")
+    with pytest.raises(PotluckError, match=r"FedAvg, seed 0; Local, seed 0: .*mnist is not here") as told:
+        potluck.reproduce(write_item(tmp_path, f'data.source = "mnist"\n{needing}'), out=tmp_path / "out")
+    assert str(told.value).count("potluck download mnist") == 1
+
+
 def test_an_unknown_scale_and_no_seeds_are_told(tmp_path):
     path = write_item(tmp_path)
     with pytest.raises(SettingsError, match=r"cannot be played at the scale 'paper'. Known: small, smoke"):
