@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import potluck
-from potluck.core.history import Row
+from potluck.core.history import History, Row
 from potluck.flower.config import read_federation, read_participant
 from potluck.flower.processes import free_port
 from tests.cli.commands import COMMAND, heed_interrupts
@@ -116,8 +115,7 @@ class Site:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def rows(self) -> list[Row]:
-        lines = (self.folder / "run" / "history.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return History.load(self.folder / "run").rows()
 
     def serial(self) -> list[Row]:
         """What the serial engine makes of the same files."""

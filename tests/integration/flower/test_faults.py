@@ -138,7 +138,7 @@ def test_a_participant_that_joins_late_takes_part_from_then_on(tmp_path):
 
 
 def test_too_few_participants_fail_clearly(tmp_path):
-    site = Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN}, join_timeout=20)
+    site = Site(tmp_path, '"FedAvg"', {"p0": CNN, "p1": CNN}, join_timeout=20, on_too_few='"fail"')
     with site:
         site.serve()
         site.join("p0")
