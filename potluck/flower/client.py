@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-import potluck
 from potluck.channel.audit_log import AuditLog
 from potluck.channel.channel import Audit, Channel
 from potluck.channel.limits import Limits
@@ -39,7 +38,6 @@ from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
 from potluck.flower.policy import Policy, PolicyError, reason_for_server
 from potluck.flower.protocol import (
-    PROTOCOL,
     Accepted,
     Acknowledged,
     Advance,
@@ -54,6 +52,7 @@ from potluck.flower.protocol import (
     Paused,
     PhaseEnded,
     PublicData,
+    other_protocol,
     plain_notes,
     read_request,
 )
@@ -168,6 +167,8 @@ class Client:
             raise PayloadError(
                 f"the payload has {len(message.body)} bytes; `max_payload_bytes` is {self._max_payload_bytes}"
             )
+        if (other := other_protocol(message)) is not None:
+            return self._declined(message.head, PotluckError(other))
         asked, acknowledged = read_request(message), Acknowledged(name=self.participant.name).message()
         if isinstance(asked, Invitation):
             return self._invited(asked)
@@ -193,15 +194,9 @@ class Client:
         return self._advanced(self._store, self._ledger, asked, message.body)
 
     def _invited(self, invitation: Invitation) -> Message:
-        """Compares versions, asks the owner, prepares the participant."""
-        me = self.participant
+        """Checks the terms, asks the owner, prepares the participant."""
         self._latest_round = 0
         try:
-            if invitation.protocol != PROTOCOL:
-                raise PotluckError(
-                    f"the server speaks protocol {invitation.protocol} (potluck {invitation.potluck}), this machine "
-                    f"{PROTOCOL} (potluck {potluck.__version__}); install the same version on both sides"
-                )
             if invitation != self._invitation:
                 limits = Limits(self._max_payload_bytes)
                 channel = channel_of(invitation, self._allow_imports, limits, self._audit)
@@ -216,13 +211,17 @@ class Client:
                 self._accept(invitation, method_of(invitation, self._allow_imports), channel)
                 self._note("agreed", invitation.model_dump(mode="json"))
         except PotluckError as error:
-            log.warning("Declined the invitation: %s", error)
-            self._note("refused", invitation.model_dump(mode="json"), why=str(error)[:500])
-            self.declined = str(error)
-            return Declined(name=me.name, reason=reason_for_server(error)).message()
+            return self._declined(invitation.model_dump(mode="json"), error)
         self.declined = None
         has_public = invitation.public is None or self._public is not None
-        return Accepted.of(me, has_public).message()
+        return Accepted.of(self.participant, has_public).message()
+
+    def _declined(self, invited: dict[str, Any], error: PotluckError) -> Message:
+        """The answer to an invitation to which it cannot agree."""
+        log.warning("Declined the invitation: %s", error)
+        self._note("refused", invited, why=str(error)[:500])
+        self.declined = str(error)
+        return Declined(name=self.participant.name, reason=reason_for_server(error)).message()
 
     def _ask(self, invitation: Invitation, kind: type[Method]) -> str | None:
         with self._interruptible():

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Never, TypeVar
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
+import potluck
 from potluck.core.errors import PayloadError
 from potluck.core.exchange_order import Phase
 from potluck.core.harmless import one_line
@@ -370,6 +371,18 @@ Response = Accepted | Declined | ExchangeReached | PhaseEnded | Evaluated | Ackn
 _REQUEST: TypeAdapter[ServerRequest] = TypeAdapter(Annotated[ServerRequest, Field(discriminator="kind")])
 _RESPONSE: TypeAdapter[Response] = TypeAdapter(Annotated[Response, Field(discriminator="kind")])
 _Read = TypeVar("_Read", ServerRequest, Response)
+
+
+def other_protocol(message: Message) -> str | None:
+    """What is wrong with an invitation of another version, whatever else stands in it; None for any other message."""
+    head = message.head
+    if head.get("kind") != "invitation" or head.get("protocol") == PROTOCOL:
+        return None
+    theirs = f"protocol {head.get('protocol')!r} (potluck {head.get('potluck')!r})"
+    return (
+        f"the server speaks {one_line(theirs)[:100]}, this machine {PROTOCOL} (potluck {potluck.__version__}); "
+        f"install the same version on both sides"
+    )
 
 
 def read_request(message: Message) -> ServerRequest:

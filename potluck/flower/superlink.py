@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 from filelock import BaseFileLock
@@ -86,6 +87,7 @@ class SuperLink:
 
     def _start(self) -> SuperLink:
         self._progress.clear()
+        self._forget_other_versions()
         self._ready.unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
         try:
@@ -95,6 +97,14 @@ class SuperLink:
             self._program.stop()
             raise
         return self
+
+    def _forget_other_versions(self) -> None:
+        """Flower's own store is of the version that made it, and holds nothing that is needed."""
+        made_by, now = self._home / "flwr-version", version("flwr")
+        if not made_by.exists() or made_by.read_text() != now:
+            for path in self._home.glob("state.db*"):
+                path.unlink()
+            made_by.write_text(now)
 
     def __exit__(self, *_: object) -> None:
         assert self._program is not None

@@ -22,6 +22,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+import potluck
 from potluck.core.errors import PotluckError
 from potluck.runs.serialization import pack, read_state, save_state, unpack
 
@@ -70,6 +71,7 @@ def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> Non
     (draft / "state.json").write_text(json.dumps(skeleton, allow_nan=False))
     manifest = {
         "format": FORMAT,
+        "potluck": potluck.__version__,
         "round": round,
         "federation": fingerprint,
         "in shards": list(shards),
@@ -206,7 +208,7 @@ def _read(path: Path, fingerprint: Fingerprint, may_differ: Collection[str] = ()
             + (
                 f"Potluck at {reader}, reads format {found}: use it to "
                 if reader
-                else "Use the version that wrote it to "
+                else f"Use {_writer(manifest)}, which wrote it, to "
             )
             + "finish the run, or start again in a new folder."
         )
@@ -226,6 +228,12 @@ def _read(path: Path, fingerprint: Fingerprint, may_differ: Collection[str] = ()
         return number, {**state, **{key: Shards(path, key, state[key]) for key in manifest["in shards"]}}
     except UNREADABLE as error:
         raise DamagedError(f"Checkpoint {path.name} is damaged: {_said(error)}.") from error
+
+
+def _writer(manifest: Mapping[str, Any]) -> str:
+    """What wrote a checkpoint, as it says itself."""
+    version = manifest.get("potluck")
+    return f"Potluck {version}" if isinstance(version, str) and version.isprintable() else "the version of Potluck"
 
 
 def _stored(folder: Path) -> list[Path]:

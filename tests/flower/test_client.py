@@ -15,7 +15,7 @@ import potluck
 from potluck.core import registry
 from potluck.core.payload import Payload
 from potluck.flower.consent import sent_settings
-from potluck.flower.protocol import Advance, Evaluate, PublicData
+from potluck.flower.protocol import PROTOCOL, Advance, Evaluate, Message, PublicData
 from potluck.flower.public_data import to_payload
 from potluck.methods import MHAT, CoFED, FedAvg, Local
 from tests.flower.fakes import client_of, invitation, shared
@@ -40,10 +40,15 @@ def advance(phase, number, step, payload=None):
     return Advance(phase=phase, round=number, step=step).message(b"" if payload is None else payload.to_bytes())
 
 
-def test_another_protocol_is_declined(tmp_path):
-    answer = client_of(participant(), tmp_path).answer(invitation(Local(), protocol=99).message())
+@pytest.mark.parametrize("more", [{}, {"kindness": True}, {"potluck": 7, "rounds": "many"}])
+def test_another_protocol_is_declined_whatever_else_it_says(more, tmp_path):
+    asked = Message({**invitation(Local(), protocol=99).message().head, "potluck": "9.9", **more})
+    client = client_of(participant(), tmp_path)
+    answer = client.answer(asked)
     assert answer.head["kind"] == "declined"
-    assert "the server speaks protocol 99" in answer.head["reason"]
+    version = repr(more.get("potluck", "9.9"))
+    assert f"the server speaks protocol 99 (potluck {version}), this machine {PROTOCOL}" in answer.head["reason"]
+    assert client.declined is not None
 
 
 @pytest.mark.parametrize(

@@ -62,3 +62,17 @@ def test_a_folder_that_is_being_served_is_left_as_it_is(followed, tmp_path):
         followed.__enter__()
     assert (home / "ready").exists()
     assert timeless(ProgressLog(home / "progress.log").new_lines()) == ["round 1"]
+
+
+def test_flowers_store_of_another_version_is_not_taken_up(followed, tmp_path, monkeypatch):
+    home = tmp_path / "run" / "flower"
+    for name in ("state.db", "state.db-wal", "superlink.log"):
+        (home / name).touch()
+    followed._forget_other_versions()
+    assert sorted(path.name for path in home.iterdir()) == ["flwr-version", "superlink.log"]
+    (home / "state.db").touch()
+    followed._forget_other_versions()
+    assert (home / "state.db").exists()
+    monkeypatch.setattr(superlink, "version", lambda name: "99")
+    followed._forget_other_versions()
+    assert not (home / "state.db").exists()

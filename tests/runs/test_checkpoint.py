@@ -35,7 +35,7 @@ def test_this_versions_format_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("format", "advice"),
-    [(2, "Potluck at commit d526047, of version 0.1.0, reads format 2"), (99, "the version that wrote it")],
+    [(2, "Potluck at commit d526047, of version 0.1.0, reads format 2"), (99, r"Use Potluck \S+, which wrote it")],
 )
 def test_another_format_is_refused_by_its_number(format, advice, tmp_path):
     with pytest.raises(CheckpointError, match=rf"has format {format}; .* reads format 3 only.*{advice}"):
