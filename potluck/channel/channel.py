@@ -18,7 +18,7 @@ from potluck.core.stable_names import readable_name
 DIRECTIONS: tuple[Direction, ...] = ("up", "down")
 
 Audit = Callable[[Transmission], None]
-"""Is told of every payload that passes."""
+"""Is called with every payload that passes."""
 
 Memory = MutableMapping[str, Any]
 """What one side's codecs store of one participant between payloads: tensors in dicts, as a checkpoint holds them."""
@@ -47,8 +47,8 @@ class Channel:
         down: the codecs of the server's replies; by default none.
         exchanges: for single exchanges other codecs, by name and direction, such as
             ``{"weights": {"up": [TopK(0.01)]}}``; by default none.
-        audit: is told of every payload, as a ``Transmission``, by who sends it and over a network also by who receives
-            it; by default None.
+        audit: is called with every payload, as a ``Transmission``, by who sends it and over a network also by who
+            receives it; by default None.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -72,7 +72,7 @@ class Channel:
 
     @property
     def is_plain(self) -> bool:
-        """Whether payloads pass as they are, and nobody is told."""
+        """Whether payloads pass as they are, and nobody is notified."""
         return self.audit is None and not self.has_codecs
 
     @property
@@ -163,7 +163,7 @@ class Channel:
         return received
 
     def tell(self, route: Route, sent: Payload, received: Payload) -> None:
-        """Tells whoever audits."""
+        """Notifies whoever audits."""
         if self.audit is not None:
             self.audit(Transmission(route, sent, received))
 

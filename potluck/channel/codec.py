@@ -107,7 +107,7 @@ class Coding:
 
 
 class PayloadCodec(Settings):
-    """A codec of whole payloads. Settings may be given by position, too, which type checkers must be told of each.
+    """A codec of whole payloads. Settings may be given by position, too, which type checkers must know of each.
 
     A subclass may set:
         place: "first" or "last" where it must stand so among a channel's codecs; by default "any".

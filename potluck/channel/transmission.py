@@ -1,4 +1,4 @@
-"""What an audit function is told of a payload that passes the channel."""
+"""What an audit function receives of a payload that passes the channel."""
 
 from __future__ import annotations
 

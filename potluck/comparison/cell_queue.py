@@ -14,7 +14,7 @@ from potluck.comparison.play import play
 from potluck.core.errors import PotluckError
 
 RoundWatcher = Callable[[Cell, int], None]
-"""Is told of a cell how many rounds of it have been played."""
+"""Is called with a cell and how many rounds of it have been played."""
 ERROR = "error.txt"
 """The file of a cell's folder that says where a bug showed."""
 
@@ -25,7 +25,7 @@ def play_all(cells: Iterable[Cell], jobs: int, watch: RoundWatcher) -> dict[str,
     Args:
         cells: what is to be played.
         jobs: how many at a time; one is played in this process, more of them in processes of their own.
-        watch: is told of each round that was played.
+        watch: is called with each round that was played.
     """
     listed = list(cells)
     if jobs > 1 and len(listed) > 1:

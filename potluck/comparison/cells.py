@@ -148,7 +148,7 @@ def plan_cells(
     if len({cell.folder for cell in cells}) < len(cells):
         raise SettingsError("Two cells would have the same folder; expected other values to sweep.")
     for cell in cells[:: len(seeds)]:
-        cell.recipe()  # every mistake is told before anything is trained
+        cell.recipe()  # every mistake is reported before anything is trained
     return sorted(cells, key=lambda cell: cell.seed)
 
 

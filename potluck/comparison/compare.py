@@ -1,4 +1,4 @@
-"""``potluck.compare``: plays several methods on the same federations, and tells which is better by how much."""
+"""``potluck.compare``: plays several methods on the same federations, and says which is better by how much."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from potluck.runs.live import LIVE, LiveFile
 from potluck.runs.provenance import commit
 
 Watcher = Callable[[int, int, str], None]
-"""Is told how many rounds of all cells have been played, how many there are, and of which cell the newest one is."""
+"""Is called with how many rounds of all cells have been played, how many there are, and of which cell the newest is."""
 
 
 class Comparison:
@@ -108,7 +108,7 @@ def compare(
         changes: settings of the file to change, each as ``"key=value"``, or of one method, as ``"CoFED.alpha=0.3"``; by
             default none.
         options: settings that stand above the file, such as ``("rounds", 3)``; by default none.
-        watch: is told of each round that was played; by default nobody is.
+        watch: is called with each round that was played; by default nobody is.
     """
     if seeds < 1 or jobs < 1:
         raise SettingsError(f"seeds is {seeds} and jobs {jobs}; expected at least 1 of each.")

@@ -20,7 +20,7 @@ from potluck.report.folders import MEASURED, read_json
 from potluck.runs.folder import replace_file
 
 RoundPlayed = Callable[[int], None]
-"""Is told how many rounds have been played."""
+"""Is called with how many rounds have been played."""
 
 
 def is_done(cell: Cell) -> bool:

@@ -1,4 +1,4 @@
-"""A process that plays one cell after the other. It imports Potluck once, and is told of cells in lines of JSON.
+"""A process that plays one cell after the other. It imports Potluck once, and receives cells in lines of JSON.
 
 It is started as a program of its own, not forked and not by ``multiprocessing``, so that the script that compares
 needs no guard around what it does.

@@ -17,10 +17,10 @@ class Disclosure(Settings):
     Args:
         tell: which may leave: "count" (how many values are known), "mean", "variance", "range" (the least and the
             largest value), "histogram", "categories" (the values of a column of text, with their counts), "classes"
-            (how often each label occurs). By default all. Names of columns, and whether they hold numbers, are told in
-            any case; leave out columns that nobody may know of.
-        min_count: nothing is told that stands for fewer samples: not the numbers of a column with fewer known values,
-            no category and no class that is rarer, no bin of a histogram with fewer. By default 5.
+            (how often each label occurs). By default all. Names of columns, and whether they hold numbers, are
+            disclosed in any case; leave out columns that nobody may know of.
+        min_count: nothing is disclosed that stands for fewer samples: not the numbers of a column with fewer known
+            values, no category and no class that is rarer, no bin of a histogram with fewer. By default 5.
     """
 
     model_config = ConfigDict(title="disclosure")

@@ -82,7 +82,7 @@ LabelsFact = Annotated[
     Field(min_length=1, max_length=2**17),
     AfterValidator(_as_a_space),
 ]
-"""A label space as it is told: different labels in order, as ``label_space`` makes them."""
+"""A label space as it is sent: different labels in order, as ``label_space`` makes them."""
 
 
 def _sorted(labels: Iterable[Label]) -> LabelSpace:

@@ -219,7 +219,7 @@ TAKEN = frozenset({"round", "participant", "model", "bytes_up", "bytes_down", "s
 
 
 def possible(name: str, value: float | None) -> bool:
-    """Whether one of these metrics can have such a value, as it is told by somebody else."""
+    """Whether one of these metrics can have such a value, as somebody else reports it."""
     if value is None:
         return True
     least = 0 if name in SHARES or name in LOWER_IS_BETTER else -math.inf

@@ -69,7 +69,7 @@ def _found(metrics: Any) -> Any:
 
 
 def task_from(name: str, settings: Mapping[str, Any], metrics: Iterable[str]) -> Task:
-    """The task that a party on another machine told of. Nothing is imported by a name that another machine chose.
+    """The task that a party on another machine reported. Nothing is imported by a name that another machine chose.
 
     Args:
         name: the task's short form.

@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """What is learned. Its settings are plain values, so that tasks can be compared, written down and told to others.
+    """What is learned. Its settings are plain values, so that tasks can be compared, written down and sent to others.
 
     What is left open, such as the labels, is found in a participant's data (``fitted``). A task of one's own is a
     frozen dataclass that fills in the abstract methods.
@@ -102,7 +102,7 @@ class Task(ABC):
         return {"task": self.KIND, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
 
     def shared_settings(self) -> dict[str, Any]:
-        """The settings that others are told, and may build the task by: nothing about a participant's own targets."""
+        """The settings that others receive, and may build the task by: nothing about a participant's own targets."""
         return {}
 
     # Targets.
@@ -170,7 +170,7 @@ class Task(ABC):
         return {}
 
     def soft(self, outputs: Tensor, temperature: float = 1.0) -> Tensor:
-        """What others are told of a model's outputs: probabilities at a temperature, or values in the user's units."""
+        """What others receive of a model's outputs: probabilities at a temperature, or values in the user's units."""
         return self.answers(outputs / temperature)
 
     def outputs_for(self, answers: Tensor) -> Tensor:
@@ -178,15 +178,15 @@ class Task(ABC):
         raise SettingsError(f"Answers to a task of {type(self).__name__} are not turned into outputs.")
 
     def taught(self, soft: Tensor) -> Tensor:
-        """What others told, as a target of one's own."""
+        """What others sent, as a target of one's own."""
         return soft
 
     def settled(self, soft: Tensor) -> Tensor:
-        """What others told, as if it were known: the likeliest label, or the value."""
+        """What others sent, as if it were known: the likeliest label, or the value."""
         return self.taught(soft)
 
     def no_targets(self, rows: int) -> Tensor:
-        """The soft targets of samples of which nobody told anything; they count in no distance."""
+        """The soft targets of samples of which nobody sent anything; they count in no distance."""
         return torch.full((rows, self.outputs), torch.nan)
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:

@@ -162,7 +162,7 @@ def keep_freed_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it was memory that failed; on a CPU, and inside of CUDA's libraries, that is told only in words."""
+    """Whether it was memory that failed; on a CPU, and inside of CUDA's libraries, that is said only in words."""
     told = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)

@@ -59,7 +59,7 @@ class ModelFacts(_Facts):
             of its "own".
         model: the class of the model.
         task: the short form of the task.
-        task_settings: its settings, as others are told.
+        task_settings: its settings, as others receive them.
         labels: what the columns of its answers are for; empty for values.
         metric_names: what was measured.
         inputs: the inputs of a network by name; by default none.

@@ -42,7 +42,7 @@ PROGRAM, WEIGHTS, ONNX, PREPROCESS, CARD = (
 MOST = 64
 """How many inputs a program is tried with, at most."""
 LIBRARIES = ("potluck-fl", "torch", "numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
-"""Whose versions are told."""
+"""Whose versions are recorded."""
 
 
 def save_model(

@@ -111,7 +111,7 @@ class Admission:
             self._say_where_one_network_means_different_things()
         if needs.public != "nothing":
             for participant in self._kinds.values():
-                _ = participant.public  # whatever one cannot read of it is told now
+                _ = participant.public  # whatever one cannot read of it is reported now
 
     def _say_where_one_network_means_different_things(self) -> None:
         """Warns where whole networks are averaged and the same output means other values at some participants."""

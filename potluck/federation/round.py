@@ -79,7 +79,7 @@ class ExchangeLoop:
         self._attacks: dict[str, Attack] = {}
         self._orders: dict[str, ExchangeOrder] = {}
         self.live: LiveFile | None = None
-        """Who is told what everybody does at present, if anybody is."""
+        """Who is notified of what everybody does at present, if anybody is."""
         self._passing: Exception | None = None
         """An error that is none of the server's half's, on its way through it."""
 

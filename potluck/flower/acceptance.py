@@ -71,7 +71,7 @@ class Acceptance:
 
 
 def task_of(accepted: Accepted) -> Task:
-    """The task that a participant tells of."""
+    """The task that a participant reports."""
     return task_from(accepted.task, accepted.settings, accepted.metrics)
 
 

@@ -76,7 +76,7 @@ class Client:
         public: loads its own copy of the public data for a seed; None if it has none.
         allow_imports: each ``"package.module:name"`` that the server may have imported here; by default none.
         max_payload_bytes: how many bytes a payload of the server's may have; by default 2 GiB.
-        audit: is told of every payload that is sent and received; by default None.
+        audit: is called with every payload that is sent and received; by default None.
         policy: what its owner allows, whatever the server asks for; by default everything that it agrees to.
         dry_run: whether its owner only wants to see the terms: it declines, and has finished. By default it does not.
         interruptible: around work that Ctrl-C may cut off: training, measuring, and asking its owner. By default none.
@@ -378,7 +378,7 @@ class Client:
         """How well it answers after a round.
 
         A half that the server does not wait for any more ends; what was learned in it stays, as everywhere. How it
-        stands after a round is measured once: asked again, with other weights perhaps, it tells what it told before.
+        stands after a round is measured once: asked again, with other weights perhaps, it sends what it sent before.
         """
         assert self._invitation is not None
         if not 1 <= round <= self._invitation.rounds:

@@ -28,7 +28,7 @@ class Spent:
         joinings: how many times it began to join.
         bytes: how many bytes have left, those that were sent again counted again.
         seconds: how long it has worked, also for what came to nothing.
-        evaluated: the metrics that were told when the server asked for them, by the round after which they were.
+        evaluated: the metrics that were sent when the server asked for them, by the round after which they were.
     """
 
     trainings: int = 0
@@ -94,11 +94,11 @@ class Ledger:
             self._keep()
 
     def evaluation(self, round: int) -> Any:
-        """What was told before of how it stood after a round, if the server has asked for it."""
+        """What was sent before of how it stood after a round, if the server has asked for it."""
         return self.spent.evaluated.get(str(round))
 
     def keep_evaluation(self, round: int, told: Any) -> None:
-        """Notes what is told of how it stood after a round: that is not measured again, with other weights."""
+        """Notes what is sent of how it stood after a round: that is not measured again, with other weights."""
         self.spent.evaluated[str(round)] = told
         self._keep()
 

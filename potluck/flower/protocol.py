@@ -243,7 +243,7 @@ class InputFacts(Head):
         return cls(shape=list(kind.shape), numbers=kind.numbers)
 
     def kind(self) -> InputKind:
-        """The kind of input that they tell of."""
+        """The kind of input that they describe."""
         return InputKind(tuple(self.shape), self.numbers)
 
 

@@ -147,7 +147,7 @@ class Network(Learner):
     def check(self, samples: Samples, task: Task, plan: Plan, owner: str) -> None:
         """Runs two samples through the module, in evaluation mode so that it stays as it is."""
         check_output(self.model.eval(), self.example(samples, plan), samples, task, owner)
-        plan.draws(samples)  # which no seed may decide: told before anything is trained
+        plan.draws(samples)  # which no seed may decide: reported before anything is trained
 
     def probe(self, samples: Samples, plan: Plan) -> Traits:
         """What a copy of the module does when it runs two samples, in training and in evaluation; looked at once."""

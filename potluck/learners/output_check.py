@@ -1,4 +1,4 @@
-"""Whether a network reads its owner's inputs, and puts out what its task needs. Told before anything is trained."""
+"""Whether a network reads its owner's inputs, and puts out what its task needs. Reported before anything is trained."""
 
 from __future__ import annotations
 

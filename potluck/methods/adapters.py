@@ -197,7 +197,7 @@ class Adapters(Averaging):
 
 @dataclass(frozen=True)
 class AdapterFacts(Schema):
-    """What is told at joining: of each adapter A and B, of one rank, and frozen weights among those that are shared."""
+    """What is sent at joining: of each adapter A and B, of one rank, and frozen weights among those that are shared."""
 
     def check(self, payload: Payload) -> None:
         super().check(payload)

@@ -1,4 +1,4 @@
-"""What is told of a table's columns, and how several tables' numbers become those of all of them together."""
+"""What is disclosed of a table's columns, and how several tables' numbers become those of all of them together."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
 Kinds = Annotated[dict[Name, Literal["number", "category"]], Field(max_length=MOST_COLUMNS)]
 MOMENTS = ("known", "mean", "squares", "low", "high")
 UNKNOWN = (1.0, -1.0)
-"""The range of a column of which nobody told one: a payload holds no NaN."""
+"""The range of a column of which nobody disclosed one: a payload holds no NaN."""
 
 
 class Describe(Method):
@@ -49,9 +49,9 @@ class Describe(Method):
     everywhere. "moments": of each column of numbers how many values are known, their mean, variance and range, merged
     exactly. "histograms": counts in bins between the common least and largest value; quantiles follow from them.
 
-    Each participant tells what its ``Disclosure`` allows, and nothing that stands for fewer samples than it says. A
-    variance or a range is that of those who tell theirs. The result is a ``Description``, and makes a preprocessor that
-    all of them apply.
+    Each participant sends what its ``Disclosure`` allows, and nothing that stands for fewer samples than it says. A
+    variance or a range is that of those who disclose theirs. The result is a ``Description``, and makes a preprocessor
+    that all of them apply.
 
     Args:
         categories: columns of numbers that are codes, and so categories; by default none.
@@ -104,7 +104,7 @@ class Describe(Method):
         return None
 
     def round(self, me: Participant) -> Steps:
-        """Nothing: all is told when participants join."""
+        """Nothing: all is sent when participants join."""
         yield from ()
         return None
 
@@ -195,7 +195,7 @@ def _ranges(found: list[dict[str, Any]]) -> Tensor:
 
 
 def _told_numbers(table: Any, name: str, told: Disclosure) -> Values | None:
-    """A column of numbers, of which something may be told; None if it is not here, or nothing may."""
+    """A column of numbers, of which something may be disclosed; None if it is not here, or nothing may."""
     if name not in column_names(table) or not {"count", "mean"} <= set(told.tell):
         return None
     numbers = numbers_in(column(table, name))
@@ -205,7 +205,7 @@ def _told_numbers(table: Any, name: str, told: Disclosure) -> Values | None:
 
 
 def _moments(table: Any, names: list[str], told: Disclosure) -> Tensor:
-    """A row for each column, of zeros where it is not here, or not to be told."""
+    """A row for each column, of zeros where it is not here, or not to be disclosed."""
     rows = np.zeros((len(names), len(MOMENTS)))
     for row, name in zip(rows, names, strict=True):
         if (numbers := _told_numbers(table, name, told)) is not None:
@@ -232,7 +232,7 @@ def _as_moments(row: list[float]) -> Moments:
 
 
 def _description(state: Mapping[str, Any], counts: Tensor) -> dict[str, Any]:
-    """Everything that was told, as plain values."""
+    """Everything that was disclosed, as plain values."""
     columns: dict[str, Any] = {}
     for name, found, bins in zip(state["numbers"], state["moments"], counts.tolist(), strict=True):
         low, high = found["low"], found["high"]

@@ -33,7 +33,7 @@ from potluck.methods.prototypes import class_means_payload, class_means_schema, 
 
 
 def distilled_loss(model: ModelView, batch: Batch, context: Context) -> Tensor:
-    """CE(z, y) + γ·CE(z, softmax(G_y)); where nobody told G_y, ``soft`` is zero and adds nothing."""
+    """CE(z, y) + γ·CE(z, softmax(G_y)); where nobody sent G_y, ``soft`` is zero and adds nothing."""
     logits = model(batch["x"])
     soft: Tensor = -(batch["soft"].to(logits.dtype) * F.log_softmax(logits, dim=-1)).sum(dim=-1)
     gamma: float = context["gamma"]

@@ -123,7 +123,7 @@ class HetLoRA(Adapters):
         self._load(me, pairs)
 
     def adapter_schema(self, server: Server, sender: str) -> Schema:
-        """A participant may have let go of some of the rank that it told."""
+        """A participant may have let go of some of the rank that it announced."""
         whole, ranks, specs = super().adapter_schema(server, sender), {}, {}
         for path in self.sent(server, sender):
             a, b = ((whole.tensors or {})[name] for name in (down(path), up(path)))

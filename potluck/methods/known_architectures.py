@@ -1,4 +1,4 @@
-"""A server that can run the participants' networks, since it is told how each of their architectures is built."""
+"""A server that can run the participants' networks, since it knows how each of their architectures is built."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class MHAT(NoPlainMean, FD, ServerTraining):
     """Algorithms 1 to 3. The participant's half is FD's; the server's half trains an auxiliary model.
 
     Several labels and values are ours, as in ``FD``: the auxiliary model learns them by the same losses, values by the
-    scale of those that the server was told in the first round.
+    scale of those that the server received in the first round.
 
     The defaults are section 4.2's: E1 = 5, E3 = 1, E2 = 5, T = 5.
 
@@ -88,7 +88,7 @@ class MHAT(NoPlainMean, FD, ServerTraining):
 
 
 def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
-    """The server's task; where it has no scale for values, by that of the first ones it was told."""
+    """The server's task; where it has no scale for values, by that of the first ones it received."""
     task = server.task
     if not isinstance(task, Regression) or task.scale != "standard":
         return task

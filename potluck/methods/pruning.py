@@ -220,7 +220,7 @@ class Pruning(Averaging):
 
 @dataclass(frozen=True)
 class PrunableFacts(Schema):
-    """What is told at joining: matrices and kernels that can be pruned."""
+    """What is sent at joining: matrices and kernels that can be pruned."""
 
     def check(self, payload: Payload) -> None:
         super().check(payload)

@@ -41,7 +41,7 @@ MEASURED = ("running_mean", "running_var")
 """The last part of the names of entries that normalisation layers measure."""
 
 _GREETING = ("samples", "layout", "buffers")
-"""What all tell at joining."""
+"""What all send at joining."""
 
 
 class WeightSharing(Merging):
@@ -60,7 +60,7 @@ class WeightSharing(Merging):
 
     A subclass may set:
         shares: which of a participant's models is shared; by default "own", the one that it brought.
-        tells_buffers: whether participants also tell which entries no optimizer changes, such as running statistics;
+        tells_buffers: whether participants also say which entries no optimizer changes, such as running statistics;
             the server then knows its ``parameters``. By default False.
     """
 
@@ -108,7 +108,7 @@ class WeightSharing(Merging):
         return norms if self.batchnorm == "local" else norms - {name for name, _ in network.model.named_parameters()}
 
     def introduction(self, me: Participant) -> dict[str, Any]:
-        """What a participant tells at joining; ``greeting`` is its schema.
+        """What a participant sends at joining; ``greeting`` is its schema.
 
         What a subclass adds is in the server's ``state["told"]``, by sender.
         """
@@ -167,7 +167,7 @@ class WeightSharing(Merging):
         return set(server.state["parameters"]).intersection(server.state["global"])
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        """What is told at joining."""
+        """What is sent at joining."""
         buffers = {"buffers": list[str]} if self.tells_buffers else {}
         return Schema(facts={"samples": Count, "layout": layout_fact(server.budget), **buffers})
 

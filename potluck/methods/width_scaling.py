@@ -255,7 +255,7 @@ class WidthScaling(Averaging):
 
 @dataclass(frozen=True)
 class WidthFacts(Schema):
-    """What is told at joining: of each label whether it occurs."""
+    """What is sent at joining: of each label whether it occurs."""
 
     def check(self, payload: Payload) -> None:
         super().check(payload)

@@ -1,1 +1,1 @@
-"""Preparing tables alike at all participants, from what each may tell of its own."""
+"""Preparing tables alike at all participants, from what each may disclose of its own."""

@@ -22,7 +22,7 @@ SCALED_BY: dict[str, str] = {"standard": "variance", "range": "low"}
 
 
 class CommonPreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn transformer that was made of what all participants told, and learns nothing from one of them.
+    """A scikit-learn transformer that was made of what all participants disclosed, and learns nothing from one of them.
 
     Numbers are scaled, and what is missing becomes the common mean; a category becomes a column of zeros and ones for
     each value that was told, all zeros where the value is missing or was not told. A column that a table lacks is

@@ -1,4 +1,4 @@
-"""A description: what participants told of their tables, and what can be made of it."""
+"""A description: what participants disclosed of their tables, and what can be made of it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class Description:
     """What is known of all participants' tables together.
 
     Args:
-        participants: how many told something.
+        participants: how many disclosed something.
         columns: name → "kind" ("number" or "category"), "held_by" (how many participants), and of numbers "count",
-            "mean", "variance", "low", "high", "quartiles", "histogram" (the last five None where nobody told them), of
-            categories "categories" with their counts, and "numbers_at": at how many it holds nothing but numbers.
+            "mean", "variance", "low", "high", "quartiles", "histogram" (the last five None where nobody disclosed
+            them), of categories "categories" with their counts, and "numbers_at": at how many it holds nothing but
+            numbers.
         classes: how often each label occurs.
     """
 

@@ -12,7 +12,7 @@ from potluck.preparation.description import Description
 
 
 def describe(participants: Iterable[Participant], **settings: Any) -> Description:
-    """What participants' tables have in common, by what each may tell (``Participant(disclosure=…)``).
+    """What participants' tables have in common, by what each may disclose (``Participant(disclosure=…)``).
 
     Their models are not used, and what is preprocessed later is described as it was brought.
 

@@ -70,7 +70,7 @@ class FederationBuilder:
         participants: Iterable[Participant] | None = None,
         audit: Audit | None = None,
     ) -> Federation:
-        """A federation of new participants, or of these; told of to whoever audits what travels.
+        """A federation of new participants, or of these; reported to whoever audits what travels.
 
         An engine that is brought plays it; plans are chosen by the automatic one then.
         """

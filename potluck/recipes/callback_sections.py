@@ -1,4 +1,4 @@
-"""Who is told of a run, in a file: the tables ``[track]`` and ``[early_stopping]``."""
+"""Who is notified of a run, in a file: the tables ``[track]`` and ``[early_stopping]``."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def _trackers_fit(table: TrackerTable) -> TrackerTable:
 
 
 TrackSection = Annotated[TrackerTable, BeforeValidator(_switches), AfterValidator(_trackers_fit)]
-"""Which trackers are told of the run: name → settings, or true."""
+"""Which trackers are notified of the run: name → settings, or true."""
 
 
 def trackers_of(table: TrackerTable) -> list[Tracker]:
-    """The trackers of a table, ready to be told of a run."""
+    """The trackers of a table, ready to be notified of a run."""
     return [TRACKERS[name](**settings) for name, settings in table.items()]

@@ -47,7 +47,7 @@ class ChannelSection(Section):
     exchanges: dict[str, ExchangeSection] = Field(default_factory=dict)
 
     def build(self, limits: Limits | None = None, audit: Audit | None = None) -> Channel:
-        """The channel, with other limits, and told of to whoever audits."""
+        """The channel, with other limits, and reported to whoever audits."""
         exchanges = {
             name: {way: _built(getattr(own, way)) for way in ("up", "down") if getattr(own, way) is not None}
             for name, own in self.exchanges.items()

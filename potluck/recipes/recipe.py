@@ -316,7 +316,7 @@ class Recipe(Section):
         return Plan(**{**self.plan, **party.plan})
 
     def callbacks(self) -> list[Callback]:
-        """Who is told of its run: trackers, and what may end it early."""
+        """Who is notified of its run: trackers, and what may end it early."""
         stopping = [] if self.early_stopping is None else [self.early_stopping.build()]
         return [*stopping, *trackers_of(self.track)]
 

@@ -1,4 +1,4 @@
-"""Reads a recipe from a TOML file: every mistake is told with its line, what was expected and the nearest name.
+"""Reads a recipe from a TOML file: every mistake is reported with its line, what was expected and the nearest name.
 
 One setting of it may be changed on the command line, as ``--set key=value`` says.
 """

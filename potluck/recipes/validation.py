@@ -15,7 +15,7 @@ from potluck.core.settings import Mistake, SettingPath, mistakes
 
 
 class Section(BaseModel):
-    """A section of a recipe: checked with the whole, so that every mistake is told with its place.
+    """A section of a recipe: checked with the whole, so that every mistake is reported with its place.
 
     ``RENAMED``: names that keys had before, and what they are called now, so that an error can say it.
     """

@@ -37,7 +37,7 @@ def write_report(standings: Standings, path: Path, figures: Path | None = None) 
     """Writes a self-contained page; figures and tables as files too, if a folder for them is given.
 
     Args:
-        standings: what is told of.
+        standings: what is reported.
         path: where the page goes.
         figures: a folder for SVG, PNG, PDF, CSV, LaTeX and Markdown files; by default there are none.
 

@@ -38,7 +38,7 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class EntrySummary:
-    """What is told of an entry, seed by seed; None and empty where there is nothing to tell.
+    """What is reported of an entry, seed by seed; None and empty where there is nothing to tell.
 
     Args:
         entry: what was run.
@@ -184,7 +184,7 @@ class Standings:
         return sorted(self.rivals, key=lambda entry: sign * fmean(self.summary(entry).scores))
 
     def summary(self, entry: Entry) -> EntrySummary:
-        """What is told of an entry."""
+        """What is reported of an entry."""
         name, trials = self.metric.name, self.of(entry)
         finals = {seed: trial.course(name).final for seed, trial in trials.items()}
         gains = self.gains(entry)

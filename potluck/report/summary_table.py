@@ -129,7 +129,7 @@ def summary_text(standings: Standings) -> str:
 
 
 def failures(standings: Standings) -> Sequence[str]:
-    """What could not be played and why. Where several seeds failed, the reason of the first is told."""
+    """What could not be played and why. Where several seeds failed, the reason of the first is given."""
     by_entry: dict[str, list[tuple[str, str]]] = {}
     for title, reason in standings.failed.items():
         label, _, seed = title.rpartition(", seed ")

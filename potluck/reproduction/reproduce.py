@@ -41,7 +41,8 @@ def reproduce(
         seeds: how many seeds, from 0 on; by default 1.
         out: the folder; by default ``runs/NAME-SCALE``.
         jobs: how many runs at a time; by default 1.
-        watch: is told how many rounds have been played, how many there are, and of which run; by default nobody is.
+        watch: is called with how many rounds have been played, how many there are, and of which run; by default nobody
+            is.
     """
     if seeds < 1 or jobs < 1:
         raise SettingsError(f"seeds is {seeds} and jobs {jobs}; expected at least 1 of each.")
@@ -96,7 +97,7 @@ def plan(file: Path, item: PaperItem, scale: PaperScale, seeds: range, folder: P
         for row in item.rows
     ]
     for cell in cells[: len(item.rows)]:
-        cell.recipe()  # every mistake is told before anything is trained
+        cell.recipe()  # every mistake is reported before anything is trained
     return cells
 
 

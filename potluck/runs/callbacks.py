@@ -1,4 +1,4 @@
-"""Callbacks: told of a run when it begins, after each round and when it ends; any of them may end it early."""
+"""Callbacks: notified of a run when it begins, after each round and when it ends; any of them may end it early."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunningFederation(Protocol):
 
 
 class Callback:
-    """Is told of a run. Override what is of interest; an error in it ends the run.
+    """Is notified of a run. Override what is of interest; an error in it ends the run.
 
     A plain function of (federation, rows) is called after each round, too.
     """
@@ -73,7 +73,7 @@ class Callbacks:
     """The callbacks of a run, told one after the other.
 
     Args:
-        callbacks: objects of ``Callback``, or functions that are told of rounds alone.
+        callbacks: objects of ``Callback``, or functions that are called after rounds alone.
     """
 
     def __init__(self, callbacks: Iterable[Callback | RoundFunction]) -> None:

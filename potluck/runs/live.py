@@ -18,7 +18,7 @@ LIVE = "live.json"
 PAUSE = 0.5
 """Seconds between two writes, so that many short rounds are not slowed down by being watched."""
 SHOWN = 50
-"""So many names are told of those who are at work; of all others their number."""
+"""So many names are reported of those who are at work; of all others their number."""
 
 Doing = Literal["working", "waiting", "done", "out"]
 """What a participant does in a phase: it works, waits at an exchange, has ended, or dropped out."""

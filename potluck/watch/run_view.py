@@ -22,7 +22,7 @@ from potluck.watch.history_tail import Drop, HistoryTail
 SERVED = Path("flower") / "progress.log"
 """What a served federation says of itself, in its run folder."""
 NEWS = 5
-"""So many of its last lines are told."""
+"""So many of its last lines are reported."""
 PEOPLE = 100
 """So many participants are listed, those who are worst off first."""
 OVER = ("ended", "interrupted", "failed", "lost")

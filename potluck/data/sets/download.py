@@ -20,7 +20,7 @@ from filelock import FileLock
 from potluck.core.errors import DataError
 
 Progress = Callable[[str, int, int | None], None]
-"""Is told which file comes, how many bytes of it are here, and how many there are, if that is known."""
+"""Is called with which file comes, how many bytes of it are here, and how many there are, if that is known."""
 
 RECORD = "downloads.json"
 TRIES, PAUSE, SILENCE = 4, 1.0, 30.0
@@ -63,7 +63,7 @@ def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -
     Args:
         file: what to get.
         folder: where it goes; it is made.
-        progress: is told how far it is; by default nobody is.
+        progress: is called with how far it is; by default nobody is.
     """
     place = folder / file.name
     if place.is_file():

@@ -63,7 +63,7 @@ def get_set(
         published: the data set.
         folder: where data sets are; by default ``$POTLUCK_DATA``, or the user's cache.
         origin: from where.
-        progress: is told how far it is; by default nobody is.
+        progress: is called with how far it is; by default nobody is.
     """
     root = data_dir(folder)
     place = next(iter(folders_of(published.names, root)), root / published.name)

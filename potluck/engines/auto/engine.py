@@ -99,7 +99,7 @@ class Auto(Batched):
     def _carry_out(
         self, jobs: Sequence[Job], strategies: Mapping[int, Strategy]
     ) -> tuple[dict[int, Timed], dict[int, Failure]]:
-        """Trains each of these jobs by its strategy. What workers cannot do is done here; why is told besides."""
+        """Trains each of these jobs by its strategy. What workers cannot do is done here; why is reported besides."""
         by: dict[str, list[int]] = defaultdict(list)
         for index, strategy in strategies.items():
             by["workers" if strategy.startswith("workers") else strategy].append(index)

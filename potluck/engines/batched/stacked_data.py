@@ -92,7 +92,7 @@ class StackedData:
         return [rows.view(turn.shape) for rows, turn in zip(cut, turns, strict=True)]
 
     def of_turn(self, number: int) -> Stack | Tensor:
-        """What a turn's step is told of its samples: the rows to look up, or batches, where more is done to them."""
+        """What a turn's step reads of its samples: the rows to look up, or batches, where more is done to them."""
         turn = self._turns[number]
         if self._alone or self._halves or self._transform:
             found = self._drawn_alone(turn) if self._alone else self._stored(number)

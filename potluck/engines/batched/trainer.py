@@ -214,7 +214,7 @@ class Training:
         return torch.split(lr, [len(turn.members) for turn in self.turns]) if rates else ()
 
     def _inputs(self, number: int) -> StepInputs:
-        """What the step of a turn is told."""
+        """What the step of a turn reads."""
         return StepInputs(self._rates[number], self.data.of_turn(number))
 
     def _gather(self, turn: JointStep) -> None:

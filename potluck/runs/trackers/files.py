@@ -77,7 +77,7 @@ class JsonLines(RoundsFile):
 
     Args:
         path: the file; by default one in the run folder.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     DEFAULT = "metrics.jsonl"
@@ -100,7 +100,7 @@ class CsvFile(RoundsFile):
 
     Args:
         path: the file; by default one in the run folder.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     DEFAULT = "metrics.csv"

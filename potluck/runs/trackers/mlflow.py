@@ -27,7 +27,7 @@ class MLflow(Tracker):
             (``MLFLOW_TRACKING_URI``).
         experiment: the experiment; by default "potluck".
         name: what the run is called; by default its method and seed.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     NEEDS = ("mlflow", "sqlalchemy", "alembic")

@@ -16,7 +16,7 @@ class TensorBoard(Tracker):
     Args:
         folder: where they go, into a folder of the run's name; by default into the run folder.
         name: what the run is called; by default its method and seed.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     NEEDS = ("tensorboard",)

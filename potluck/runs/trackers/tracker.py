@@ -1,4 +1,4 @@
-"""What all trackers share: which values of a run they are told of; a tracker that fails ends nothing."""
+"""What all trackers share: which values of a run they receive; a tracker that fails ends nothing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ARTIFACTS = ("settings.json", "history.jsonl", "summary.json", "validation.jsonl
 """The files of a run folder that are kept with a run elsewhere."""
 
 RoundValues = Mapping[str, float]
-"""What is told of a round, by name."""
+"""What is reported of a round, by name."""
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is told when a run begins.
+    """What a tracker receives when a run begins.
 
     Args:
         name: what it is called.
@@ -46,11 +46,11 @@ class TrackedRun:
 
 
 class Tracker(Callback):
-    """Sends what happens in a run elsewhere. An error is told once, and the run goes on without it.
+    """Sends what happens in a run elsewhere. An error is reported once, and the run goes on without it.
 
     Args:
         name: what the run is called there; by default its method and seed.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     NEEDS: ClassVar[tuple[str, ...]] = ()
@@ -99,7 +99,7 @@ class Tracker(Callback):
         try:
             action()
         except SettingsError:
-            raise  # a mistake of the user's, told before anything is trained
+            raise  # a mistake of the user's, reported before anything is trained
         except Exception as error:
             self._failed = f"after round {federation.history.rounds}: {type(error).__name__}: {error}"
             log.warning("%s tracks this run no more, which goes on: %s", type(self).__name__, self._failed)

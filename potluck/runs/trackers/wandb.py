@@ -21,7 +21,7 @@ class WandB(Tracker):
         mode: "offline" (the default) sends nothing anywhere; "online" sends everything as it happens.
         folder: where its files go; by default into the run folder.
         name: what the run is called; by default its method and seed.
-        participants: whether each participant's metrics are told, too; by default only their mean and the worst.
+        participants: whether each participant's metrics are recorded, too; by default only their mean and the worst.
     """
 
     NEEDS = ("wandb",)
