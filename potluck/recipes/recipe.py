@@ -252,6 +252,7 @@ class Recipe(Section):
             folder.
         unseen_epochs: how many epochs participants that are ``unseen`` train before they are evaluated; by default 0.
         checkpoint_every: rounds between checkpoints; by default 1.
+        evaluate_every: after how many rounds participants are evaluated, and always after the last; by default 1.
         early_stopping: when the run ends before its last round; by default it does not.
         track: who else keeps what happens, each with its settings, such as ``tensorboard = true``; by default nobody.
         paper: what a paper published, where the file is one of its tables or figures.
