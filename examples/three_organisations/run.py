@@ -36,7 +36,7 @@ def main() -> int:
         site = Path(folder)
         for path in [*HERE.glob("*.toml"), *HERE.glob("organisations.py")]:
             shutil.copy(path, site)
-        subprocess.run([POTLUCK, "keys", *NAMES], cwd=site, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([POTLUCK, "keys", "init", *NAMES], cwd=site, check=True, stdout=subprocess.DEVNULL)
         print("Keys and certificates are made. First everyone trains alone, then all together.", flush=True)
         alone = alone_accuracies(site)
         together = federate(site)

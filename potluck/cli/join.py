@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,11 @@ from rich.console import Console
 
 import potluck
 from potluck.cli.console import messages
+from potluck.cli.run import warnings_on
 from potluck.cli.serve import need_flower
 from potluck.core.duration import readable_duration
-from potluck.core.errors import SettingsError
+from potluck.core.errors import PotluckError, SettingsError
+from potluck.core.harmless import harmless
 from potluck.core.interruptions import INTERRUPTED, Interruptions
 from potluck.core.processes import held_alone
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from potluck.flower.config import ParticipantFile
     from potluck.flower.consent import AskOwner
     from potluck.flower.protocol import Finished
+    from potluck.flower.reach import Site
     from potluck.flower.supernode import Ending
 
 DECLINED = 3
@@ -35,12 +39,17 @@ FAILED = 4
 
 def join(
     file: Annotated[Path, typer.Argument(metavar="PARTICIPANT.toml", help="Your own file.", show_default=False)],
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server is.", show_default=False)],
+    server: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the server is.", show_default=False)
+    ] = None,
     root_certificates: Annotated[
         Path | None, typer.Option(help="The authority that signed the server's certificate.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Consent to what the method sends, without being asked.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look at data, model, key, server and terms; join nothing.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would leave, and what your policy says; then go away.")
     ] = False,
@@ -59,6 +68,7 @@ def join(
     from potluck.flower.client_store import private_folder
     from potluck.flower.config import read_participant
     from potluck.flower.consent import Consent
+    from potluck.flower.reach import Site
     from potluck.flower.site_state import note_site
     from potluck.flower.supernode import participate
 
@@ -66,8 +76,13 @@ def join(
     console = messages()
     paths = {"root_certificates": root_certificates, "key": key}
     settings = read_participant(file, **{name: str(path.resolve()) for name, path in paths.items() if path})
-    if not server.rpartition(":")[2].isdigit():
-        raise SettingsError(f"--server is {server!r}; expected HOST:PORT.")
+    if check:
+        _look_over(settings, server, console)
+        return
+    if server is None:
+        raise SettingsError("There is no --server; expected HOST:PORT, where the server is.")
+    site = Site(settings.name, settings.root_certificates, settings.key)
+    _reach_first(server, site, console)
     logging.getLogger("potluck").addHandler(_Log(console))
     state = Path(settings.state_dir)
     os.umask(0o077)  # what is written from here on is nobody else's
@@ -113,7 +128,11 @@ def join(
                 server_timeout=settings.server_timeout,
                 report=lambda line: console.print(line, markup=False),
                 check=interruptions.check,
+                ask=partial(_reach_first, server, site, console),
             )
+    except PotluckError:
+        _reach_first(server, site, console)  # which may know a better reason, as a key that was revoked
+        raise
     except KeyboardInterrupt:
         console.print(f"Stopped. Your state is in {state}; the same command goes on.")
         raise typer.Exit(INTERRUPTED) from None
@@ -141,6 +160,36 @@ def how_it_ended(farewell: Finished | None, ending: Ending, timeout: float) -> s
     how = {"finished": "ended", "stopped": "was stopped", "failed": "failed"}[farewell.outcome]
     reason = f" ({farewell.reason})" if farewell.reason else ""
     return f"The federation {'has ' * (how == 'ended')}{how} after {farewell.rounds} rounds{reason}."
+
+
+def _look_over(settings: ParticipantFile, server: str | None, console: Console) -> None:
+    """Shows what is found about everything that joining takes. Exits with 2 if something is wrong."""
+    from potluck.flower.site_check import SiteCheck
+
+    wrong, marks = 0, {True: "✓", False: "✗", None: "!"}
+    with warnings_on(console):
+        for finding in SiteCheck(settings, server).findings():
+            wrong += finding.fine is False
+            typer.echo(harmless(f"{marks[finding.fine]} {finding.what}: {finding.text}"))
+    if server is None:
+        typer.echo("! server: not looked at; say where it is with --server HOST:PORT")
+    if wrong:
+        raise typer.Exit(2)
+
+
+def _reach_first(server: str, site: Site, console: Console) -> None:
+    """Asks the server how it stands with this site, so that a mistake is told at once and in a sentence."""
+    from potluck.flower.reach import ReachError, reach
+
+    try:
+        found = reach(server, site)
+    except ReachError as error:
+        if not error.passing:
+            raise
+        console.print(f"{error} Trying on.", markup=False)
+        return
+    for warning in found.warnings(site):
+        console.print(warning, markup=False)
 
 
 def _identity_of(server: str, settings: ParticipantFile) -> str:

@@ -1,4 +1,4 @@
-"""Makes an authority, a server's certificate and node keys, in the forms that Flower reads."""
+"""Certificates and keys, in the forms that Flower reads: made, written, read; what is signed with them; their dates."""
 
 from __future__ import annotations
 
@@ -20,45 +20,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from potluck.channel.audit_log import Seal
 from potluck.core.errors import SettingsError
 
+WARN_DAYS = 14
+"""How long before its end a certificate is warned of."""
 PUBLIC = serialization.PublicFormat
 ENCODING = serialization.Encoding
 
 
-def make_keys(folder: Path, names: Sequence[str], hosts: Sequence[str], days: int) -> dict[Path, str]:
-    """Writes everything for a trial, and says what each file is for. Secrets are readable by their owner alone."""
-    for name in names:
-        if Path(name).name != name or not name.strip() or name.startswith("."):
-            raise SettingsError(f"A participant's name is {name!r}; expected one that can be a file name.")
-    if len(set(names)) < len(names) or {"ca", "server"} & set(names):
-        raise SettingsError(f"The names {list(names)} must differ, also from 'ca' and 'server'.")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    files = ["ca.crt", "ca.key", "server.pem", "server.key", *names, *(f"{name}.pub" for name in names)]
-    taken = [folder / file for file in files if (folder / file).exists()]
-    if taken:
-        raise SettingsError(f"{taken[0]} is there already and stays as it is; choose another folder with --out.")
-    authority = ec.generate_private_key(ec.SECP384R1())
-    certificate = _authority(authority, days)
-    _certificate(folder / "ca.crt", certificate)
-    _secret(folder / "ca.key", _pem(authority))
-    server = ec.generate_private_key(ec.SECP384R1())
-    _certificate(folder / "server.pem", _server(server, certificate, authority, hosts, days))
-    _secret(folder / "server.key", _pem(server))
-    made = {
-        folder / "ca.crt": "the authority: give it to everyone",
-        folder / "ca.key": "the authority's secret: keep it off the network",
-        folder / "server.pem": f"the server's certificate, for {', '.join(dict.fromkeys(hosts))}",
-        folder / "server.key": "the server's secret",
-    }
-    for name in names:
-        key = ec.generate_private_key(ec.SECP384R1())
-        _secret(folder / name, key.private_bytes(ENCODING.PEM, serialization.PrivateFormat.OpenSSH, _no_encryption()))
-        (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(ENCODING.OpenSSH, PUBLIC.OpenSSH) + b"\n")
-        made[folder / name] = f"{name}'s secret: for its machine alone"
-        made[folder / f"{name}.pub"] = "its public half: for the server"
-    return made
-
-
-def _authority(key: ec.EllipticCurvePrivateKey, days: int) -> x509.Certificate:
+def new_authority(key: ec.EllipticCurvePrivateKey, days: int) -> x509.Certificate:
+    """A certificate of an authority, for some days. One with the same key takes the place of another."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Potluck trial authority")])
     usage = dict.fromkeys(_USES, False) | {"key_cert_sign": True, "crl_sign": True}
     return (
@@ -70,13 +39,14 @@ def _authority(key: ec.EllipticCurvePrivateKey, days: int) -> x509.Certificate:
     )
 
 
-def _server(
+def new_server(
     key: ec.EllipticCurvePrivateKey,
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
     hosts: Sequence[str],
     days: int,
 ) -> x509.Certificate:
+    """A server's certificate, signed by an authority, for these host names and addresses."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     usage = dict.fromkeys(_USES, False) | {"digital_signature": True}
     return (
@@ -133,11 +103,33 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(ENCODING.PEM, serialization.PrivateFormat.PKCS8, _no_encryption())
 
 
-def _certificate(path: Path, certificate: x509.Certificate) -> None:
-    path.write_bytes(certificate.public_bytes(ENCODING.PEM))
+def write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    """Writes a certificate, perhaps in the place of another."""
+    draft = path.with_name(f".{path.name}.unfinished")
+    draft.write_bytes(certificate.public_bytes(ENCODING.PEM))
+    draft.replace(path)
 
 
-def _secret(path: Path, data: bytes) -> None:
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A new key."""
+    return ec.generate_private_key(ec.SECP384R1())
+
+
+def write_node_key(path: Path, key: ec.EllipticCurvePrivateKey) -> Path:
+    """Writes a participant's key, and its public half beside it, whose file it returns."""
+    write_secret(path, key.private_bytes(ENCODING.PEM, serialization.PrivateFormat.OpenSSH, _no_encryption()))
+    half = path.with_name(f"{path.name}.pub")
+    half.write_bytes(key.public_key().public_bytes(ENCODING.OpenSSH, PUBLIC.OpenSSH) + b"\n")
+    return half
+
+
+def write_pem_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    """Writes the key of a certificate."""
+    write_secret(path, _pem(key))
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """Writes a new file that its owner alone may read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -147,17 +139,17 @@ def sealing(path: str | None) -> Seal | None:
     """Signs checksums with a node's or a server's private key; None where there is no key."""
     if path is None:
         return None
-    key = _private_key(path)
+    key = private_key(path)
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return lambda checksum: base64.b64encode(key.sign(checksum, ec.ECDSA(hashes.SHA256()))).decode()
     if isinstance(key, rsa.RSAPrivateKey):
         return lambda checksum: base64.b64encode(key.sign(checksum, padding.PKCS1v15(), hashes.SHA256())).decode()
-    raise SettingsError(f"{path} is no key that can sign; `potluck keys` makes one.")
+    raise SettingsError(f"{path} is no key that can sign; `potluck keys add` makes one.")
 
 
 def check_seal(path: str, checksum: str, seal: str) -> bool:
     """Whether the owner of a public key, or of a certificate, signed a checksum."""
-    key = _public_key(path)
+    key = public_half(path)
     try:
         signed, of = base64.b64decode(seal), bytes.fromhex(checksum)
         if isinstance(key, ec.EllipticCurvePublicKey):
@@ -169,9 +161,64 @@ def check_seal(path: str, checksum: str, seal: str) -> bool:
     return True
 
 
+def signed_by(public: bytes, message: bytes, seal: str) -> bool:
+    """Whether the owner of a public key, given as PEM, signed a message, as ``sealing`` does."""
+    try:
+        key = serialization.load_pem_public_key(public)
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return False
+        key.verify(base64.b64decode(seal), message, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def public_pem(path: str) -> bytes:
+    """A participant's public half, in the form in which Flower gives it."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    pem: bytes = public_half(path).public_bytes(ENCODING.PEM, form)
+    return pem
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """The first certificate in a file."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} holds no certificate: {error}.") from error
+
+
+def hosts_of(certificate: x509.Certificate) -> list[str]:
+    """The host names and addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def days_left(certificate: x509.Certificate) -> float:
+    """How many days a certificate is good for from now on; below 0 if it has ended."""
+    return (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
+
+
+def date_of(certificate: x509.Certificate) -> str:
+    """The day on which a certificate ends."""
+    return certificate.not_valid_after_utc.strftime("%Y-%m-%d")
+
+
+def warn_of_end(what: str, certificate: x509.Certificate, days: float = WARN_DAYS) -> str | None:
+    """A sentence where a certificate ends soon, or has ended; None where there is time."""
+    left = days_left(certificate)
+    if left > days:
+        return None
+    when = f"ends on {date_of(certificate)}, in {left:.0f} days" if left >= 0 else f"ended on {date_of(certificate)}"
+    return f"{what} {when}; `potluck keys renew` makes another one."
+
+
 def fingerprint(path: str) -> str:
     """The SHA-256 of the public half of a key, by which people compare keys."""
-    return fingerprint_of(_private_key(path).public_key())
+    return fingerprint_of(private_key(path).public_key())
 
 
 def fingerprint_of(key: Any) -> str:
@@ -181,26 +228,28 @@ def fingerprint_of(key: Any) -> str:
     return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
 
-def _private_key(path: str) -> Any:
+def private_key(path: str) -> Any:
+    """The private key in a file."""
     data = Path(path).read_bytes()
     load = serialization.load_ssh_private_key if b"OPENSSH" in data else serialization.load_pem_private_key
     try:
         return load(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise SettingsError(
-            f"{path} is no private key without a password: {error}. `potluck keys` makes one."
+            f"{path} is no private key without a password: {error}. `potluck keys add` makes one."
         ) from error
 
 
-def _public_key(path: str) -> Any:
-    data = Path(path).read_bytes()
+def public_half(path: str) -> Any:
+    """The public key in a file: a participant's public half, or that of a certificate."""
     try:
+        data = Path(path).read_bytes()
         if b"CERTIFICATE" in data:
             key: Any = x509.load_pem_x509_certificate(data).public_key()
         else:
             key = serialization.load_ssh_public_key(data)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise SettingsError(f"{path} is no public key: {error}. `potluck keys` makes one.") from error
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise SettingsError(f"{path} is no public key: {error}. `potluck keys add` makes one.") from error
     if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
-        raise SettingsError(f"{path} is no public key that can check a signature; `potluck keys` makes one.")
+        raise SettingsError(f"{path} is no public key that can check a signature; `potluck keys add` makes one.")
     return key

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_va
 
 from potluck import models
 from potluck.core.disclosure import Disclosure
-from potluck.core.errors import SettingsError
 from potluck.core.labels import Label
 from potluck.core.payload import MAX_BYTES
 from potluck.core.plan import Plan
@@ -48,7 +47,7 @@ def _beside(path: str, info: ValidationInfo) -> str:
 def _existing(path: str, info: ValidationInfo) -> str:
     found = _beside(path, info)
     if not Path(found).is_file():
-        raise ValueError(f"there is no file {found!r}; `potluck keys` makes certificates and keys for a trial.")
+        raise ValueError(f"there is no file {found!r}; `potluck keys init` makes certificates and keys for a trial.")
     return found
 
 
@@ -218,7 +217,9 @@ class FederationFile(Section):
         """Each participant's public key; None where nodes do not prove who they are."""
         if self.tls is None:
             return None
-        return {entry.name: public_key(entry.key) for entry in self.participants if entry.key is not None}
+        from potluck.flower.certificates import public_pem
+
+        return {entry.name: public_pem(entry.key) for entry in self.participants if entry.key is not None}
 
     def build_method(self) -> Method:
         """The method with its settings."""
@@ -352,15 +353,3 @@ def read_federation(path: str | Path, **settings: Any) -> FederationFile:
 def read_participant(path: str | Path, **settings: Any) -> ParticipantFile:
     """A participant's own file."""
     return read_as(ParticipantFile, path, settings={k: v for k, v in settings.items() if v is not None})
-
-
-def public_key(path: str) -> bytes:
-    """A node's public key, in the form in which Flower gives it."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-
-    try:
-        key = serialization.load_ssh_public_key(Path(path).read_bytes())
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise SettingsError(f"{path} is no public key: {error}. `potluck keys` makes one.") from error
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

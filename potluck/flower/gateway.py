@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from flwr.app import Message as FlowerMessage
@@ -46,6 +46,10 @@ NODE_INTERVAL = 1.0
 """Seconds between two looks for nodes."""
 RETRY_DELAY = 2.0
 """Seconds before a message that did not arrive is sent again."""
+
+
+KEY_REVOKED = "its key was revoked"
+"""Why a participant is out whose key is not let in any more."""
 
 
 class StoppedError(PotluckError):
@@ -92,6 +96,7 @@ class Gateway:
         audit_log: where it notes what was asked of whom and what came; by default nowhere.
         bell: tells which messages have been answered; by default all are asked for again and again.
         board: where it is kept who does what; by default nowhere.
+        shut_out: says who may not take part any more, since their keys were revoked; by default nobody.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class Gateway:
         audit_log: AuditLog | None = None,
         bell: Bell | None = None,
         board: StatusBoard | None = None,
+        shut_out: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         self._roster = Roster(names, keys, check, report, board)
         self.connections, self.declined = self._roster.connections, self._roster.declined
@@ -124,6 +130,7 @@ class Gateway:
         self._answered: list[str] = []
         """The messages whose answers have come and are not fetched yet, as far as the bell tells."""
         self._swept_at = float("-inf")
+        self._shut_out = shut_out
         self.heard: set[str] = set()
         """Who has answered, however late, since this was looked at."""
         self._pending: dict[str, _Pending] = {}
@@ -184,6 +191,9 @@ class Gateway:
                     f"{name} is slow: it was asked {readable_duration(waited)} ago, and is waited for "
                     f"{readable_duration(timeouts[name] - waited)} more"
                 )
+            for revoked in set(unanswered) & set(self._shut_out()):
+                del unanswered[revoked]
+                yield revoked, Message(), NoAnswer(KEY_REVOKED)
             over = [name for name in unanswered if waited > timeouts[name]]
             if over and not wait_on(len(over)):
                 for name in over:
@@ -255,6 +265,9 @@ class Gateway:
     def _refresh_nodes(self) -> None:
         """Sees which nodes are there, and invites those that are new or were started again."""
         self._nodes_seen_at = time.monotonic()
+        for revoked in self._shut_out():
+            if self.declined.get(revoked) != KEY_REVOKED:
+                self.refuse(revoked, KEY_REVOKED)
         for node, name in self._roster.look(self._grid.get_nodes()):
             self._send(node, self._invitation, name)
         # What was sent to a node that is gone or was started again will not be answered.

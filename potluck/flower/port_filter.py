@@ -18,9 +18,13 @@ import uvicorn
 from flwr.superlink.servicer.fleet import fleet_handlers
 from flwr.superlink.servicer.runtime import runtime_handlers
 
+from potluck.flower import hello
 from potluck.flower.answer_limit import AnswerLimit
 from potluck.flower.long_polling import LongPolling
+from potluck.flower.progress import ProgressLog
+from potluck.flower.reception import Reception
 from potluck.flower.same_user import SameUserProtocol
+from potluck.flower.tls_watch import TLS_BEGINS, WatchedTls
 
 NODE_PATH = "/v1/fleet/"
 """How the paths begin that nodes ask for."""
@@ -42,10 +46,14 @@ class PortFilter:
         public_port: the port that is filtered.
         max_request_bytes: how many bytes a request may have there.
         ready: a file that exists once the keys are registered.
+        reception: tells sites how they stand, and turns away those whose keys were revoked; by default nobody does.
     """
 
-    def __init__(self, app: Any, public_port: int, max_request_bytes: int, ready: Path) -> None:
+    def __init__(
+        self, app: Any, public_port: int, max_request_bytes: int, ready: Path, reception: Reception | None = None
+    ) -> None:
         self._app, self._port, self._max_bytes, self._ready = app, public_port, max_request_bytes, ready
+        self._reception = reception
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         length = _length(scope) if scope["type"] == "http" else None
@@ -54,6 +62,8 @@ class PortFilter:
         elif scope["type"] != "http":  # as websockets, which no node needs
             print(f"Refused a {scope['type']} from {scope['client']}.", flush=True)
             await send({"type": "websocket.close", "code": 1008})
+        elif self._reception is not None and scope["path"] == hello.PATH and scope["method"] == "POST":
+            await _tell(self._reception, scope, receive, send, length)
         elif not is_for_nodes(scope):
             print(f"Refused {scope['path'][:200]!a} from {scope['client']}: only nodes may ask here.", flush=True)
             await _refuse(send, 403, b"Only nodes may ask here.")
@@ -62,6 +72,8 @@ class PortFilter:
         elif length is None or length > self._max_bytes:
             print(f"Refused {length} bytes from {scope['client']}: the limit is {self._max_bytes}.", flush=True)
             await _refuse(send, 413, b"Too large.")
+        elif self._reception is not None and self._reception.turns_away(scope["headers"], scope["client"][0]):
+            await _refuse(send, 401, b"This key was revoked.")
         else:
             await self._app(scope, receive, send)
 
@@ -82,6 +94,9 @@ class GuardedProtocol(SameUserProtocol):
     public_port: ClassVar[int | None] = None
     """The port that is for everybody: it has a limit of its own, so that nobody there keeps this machine out."""
 
+    reception: ClassVar[Reception | None] = None
+    """Says who speaks TLS to a server that does not."""
+
     _timer: asyncio.TimerHandle | None = None
     _head_bytes: int | None = 0
     """How much of a head has come; None while no head is due."""
@@ -101,6 +116,8 @@ class GuardedProtocol(SameUserProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._head_bytes == 0 and data.startswith(TLS_BEGINS) and self.reception is not None:
+            self.reception.say("tls", "a site spoke TLS, and this server does not: add [tls] to its file")
         if self._head_bytes is not None:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -142,6 +159,25 @@ def _length(scope: dict[str, Any]) -> int | None:
     return int(length) if length.isdigit() else None
 
 
+async def _tell(reception: Reception, scope: dict[str, Any], receive: Any, send: Any, length: int | None) -> None:
+    """Tells a site how it stands."""
+    if length is None or length > hello.MAX_BYTES:
+        await _refuse(send, 413, b"Too large.")
+        return
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body, more = body + part.get("body", b""), part.get("more_body", False)
+    try:
+        answer = reception.answer(body, scope["client"][0])
+    except ValueError:
+        await _refuse(send, 400, b"No question of a site's.")
+        return
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+
+
 async def _refuse(send: Any, status: int, text: bytes) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": text})
@@ -161,11 +197,19 @@ def run(app: Any, host: str, port: int, **settings: Any) -> None:
     max_bytes, ready = int(os.environ["POTLUCK_MAX_REQUEST_BYTES"]), Path(os.environ["POTLUCK_READY"])
     polled = LongPolling(app, Path(os.environ["POTLUCK_BELLS"]), lambda: server.should_exit)
     polled.watch(fleet_handlers, runtime_handlers)
-    filtered = PortFilter(polled, public_port, max_bytes, ready)
+    progress = ProgressLog(Path(os.environ["POTLUCK_PROGRESS"]))
+    reception = Reception(Path(os.environ["POTLUCK_DOOR"]), progress.report)
+    filtered = PortFilter(polled, public_port, max_bytes, ready, reception)
     known = {name: value for name, value in settings.items() if name not in ("reload", "workers")}
     GuardedProtocol.public_port = public_port
+    GuardedProtocol.reception = reception
+    WatchedTls.heard = lambda line: reception.say("tls", line)
     settings = {**known, "http": GuardedProtocol, "ws": "none"}
-    server = uvicorn.Server(uvicorn.Config(filtered, host=host, port=port, **settings))
+    config = uvicorn.Config(filtered, host=host, port=port, **settings)
+    config.load()
+    if config.ssl is not None:
+        config.ssl.sslobject_class = WatchedTls
+    server = uvicorn.Server(config)
     server.run(sockets=[_listen(host, port), _listen(public_host, public_port)])
 
 

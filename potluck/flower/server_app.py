@@ -26,18 +26,20 @@ from potluck.engines import pick_device
 from potluck.federation.federation import Federation
 from potluck.flower.acceptance import Acceptance
 from potluck.flower.bell import Bell
-from potluck.flower.certificates import fingerprint, fingerprint_of, sealing
+from potluck.flower.certificates import fingerprint, fingerprint_of, public_half, sealing
 from potluck.flower.config import FederationFile, read_federation
 from potluck.flower.consent import sent_settings
 from potluck.flower.control import CONTROL_FILE, Control
 from potluck.flower.engine import Flower, Rules, TooFewError
 from potluck.flower.gateway import Gateway, StoppedError
 from potluck.flower.guarded_grid import guard
+from potluck.flower.key_folder import RevokedKeys
 from potluck.flower.processes import end_with
 from potluck.flower.progress import ProgressLog
 from potluck.flower.protocol import MAX_HEAD_BYTES, PROTOCOL, Finished, HowEnded, Invitation, Paused, PublicDataInfo
 from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
+from potluck.flower.site_state import note_invitation
 from potluck.flower.status import STATUS_FILE, ParticipantStatus, Status, StatusBoard
 
 ATTEMPTS = 3
@@ -153,7 +155,17 @@ class ServerRun:
             audit_log=self._audit_log,
             bell=bell,
             board=self.board,
+            shut_out=self._shut_out(),
         )
+        if (out / "flower").is_dir():  # where the public port of `potluck serve` looks for it
+            note_invitation(out / "flower", invitation)
+
+    def _shut_out(self) -> Callable[[], list[str]]:
+        """Whose keys have been revoked by now."""
+        keys = {entry.name: Path(entry.key) for entry in self.file.participants if entry.key is not None}
+        marks = {name: fingerprint_of(public_half(str(path))) for name, path in keys.items()}
+        revoked = RevokedKeys((path.parent for path in keys.values()), self._progress.report)
+        return lambda: [name for name, mark in marks.items() if mark in revoked]
 
     def run(self, resume: bool) -> None:
         """Waits for the participants, runs the rounds, and says how the federation has ended, whatever happens."""

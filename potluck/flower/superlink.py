@@ -16,11 +16,16 @@ from pathlib import Path
 
 from filelock import BaseFileLock
 
+import potluck
 from potluck.core.errors import PotluckError
 from potluck.core.processes import held_alone
+from potluck.flower.certificates import read_certificate, warn_of_end
 from potluck.flower.config import FederationFile
 from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
 from potluck.flower.progress import ProgressLog
+from potluck.flower.protocol import PROTOCOL
+from potluck.flower.reception import DoorList, known_site
+from potluck.flower.site_state import INVITATION
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +33,8 @@ MAX_REQUEST_BYTES = 64 * 2**20
 """How many bytes one request of a node may have: an array travels in pieces of 5 MiB."""
 STOP_TIMEOUT = 30.0
 """Seconds that the run has to stop by itself."""
+DAY = 86400.0
+"""Seconds between two warnings that a certificate ends."""
 STATUS_INTERVAL = 30.0
 """Seconds between two looks at whether Flower still runs it: it notices within a minute that the ServerApp is gone."""
 
@@ -69,11 +76,14 @@ class SuperLink:
             POTLUCK_MAX_ANSWER_BYTES=str(file.max_payload_bytes),
             POTLUCK_READY=str(self._ready),
             POTLUCK_BELLS=str(self._bells),
+            POTLUCK_DOOR=str(self._home / "door.json"),
+            POTLUCK_PROGRESS=str(self._progress_path),
         )
         self._lock: BaseFileLock | None = None
         self._program: Program | None = None
         self._run = ""
         self._status_at = 0.0
+        self._warned_at = float("-inf")
 
     def __enter__(self) -> SuperLink:
         # Before anything is touched that another server may be using.
@@ -88,6 +98,9 @@ class SuperLink:
     def _start(self) -> SuperLink:
         self._progress.clear()
         self._forget_other_versions()
+        (self._home / INVITATION).unlink(missing_ok=True)
+        sites = tuple(known_site(entry.name, entry.key) for entry in self._file.participants)
+        DoorList(PROTOCOL, potluck.__version__, sites, str(self._home / INVITATION)).write(self._home / "door.json")
         self._ready.unlink(missing_ok=True)
         self._program = Program(self._command(), self._environment, self._home / "superlink.log")
         try:
@@ -122,12 +135,24 @@ class SuperLink:
             if outcome is not None:
                 return outcome
             self._check()
+            for line in self._warnings():
+                report(line)
             if self._program is not None and self._program.ended is not None:
                 return f"Flower's server ended ({self._program.ended}); the end of its log:\n{self._program.tail()}"
             if self._is_over():
                 outcome = self._progress.outcome()  # which is written before the run is over
                 return self._how_to_go_on() if outcome is None else outcome
             time.sleep(0.2)
+
+    def _warnings(self) -> list[str]:
+        """Which certificates end soon, told once a day."""
+        tls = self._file.tls
+        if tls is None or time.monotonic() - self._warned_at < DAY:
+            return []
+        self._warned_at = time.monotonic()
+        both = {"The server's certificate": tls.certificate, "The authority's certificate": tls.authority}
+        found = [warn_of_end(f"{what}, {path},", read_certificate(Path(path))) for what, path in both.items()]
+        return [line for line in found if line is not None]
 
     def _is_over(self) -> bool:
         """Whether Flower says that the run has ended, asked now and then: its process may end alone."""

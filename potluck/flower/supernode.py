@@ -178,6 +178,7 @@ def participate(
     server_timeout: float = inf,
     report: Callable[[str], None] = log.info,
     check: Callable[[], None] = lambda: None,
+    ask: Callable[[], None] = lambda: None,
 ) -> Ending:
     """Answers the server's messages until the federation has ended, or an invitation to it was declined.
 
@@ -193,6 +194,7 @@ def participate(
         server_timeout: how many seconds a server that does not answer is waited for; by default for ever.
         report: is given a line for everything that happens; by default the log.
         check: called where this may end, to raise if it is to; by default it is not.
+        ask: called where the server turned the node away, to raise with the reason if it knows; by default it does not.
     """
     local, began, warned = LocalSocket(max_payload_bytes), time.monotonic(), False
     heard_at = time.time()
@@ -217,6 +219,7 @@ def participate(
                             report(f"{server} cannot be reached yet; trying on. Is it up, and with TLS as you are?")
                 node.wait_until_sent()
             except TryAgainError as error:
+                ask()
                 if time.monotonic() - began > RETRY_TIMEOUT:
                     raise
                 report(f"{error} Trying again.")

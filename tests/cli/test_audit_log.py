@@ -7,7 +7,8 @@ import json
 import pytest
 
 from potluck.channel.audit_log import AuditLog
-from potluck.flower.certificates import make_keys, sealing
+from potluck.flower.certificates import sealing
+from potluck.flower.key_folder import make_keys
 from tests.cli.commands import potluck
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -9,6 +9,7 @@ import pytest
 from potluck.cli.console import messages
 from potluck.cli.join import how_it_ended, owner
 from potluck.flower.consent import Consent
+from potluck.flower.processes import free_port
 from potluck.flower.protocol import Finished
 from potluck.methods import CoFED, FedAvg
 from tests.cli.commands import potluck
@@ -21,6 +22,28 @@ def test_join_wants_an_address(tmp_path):
     things = "tests.flower.things"
     (tmp_path / "a.toml").write_text(f'name = "a"\nmodel = "mlp"\ndata = {{ name = "{things}:data", seed = 0 }}\n')
     assert "expected HOST:PORT" in potluck("join", "a.toml", "--server", "somewhere", fails=2).output
+
+
+FILE = 'name = "a"\nmodel = "mlp"\ndata = { name = "tests.flower.things:data", seed = 0 }\n'
+
+
+def test_a_check_ticks_what_is_fine_and_exits_with_2_for_what_is_not(tmp_path):
+    (tmp_path / "a.toml").write_text(FILE)
+    said = potluck("join", "a.toml", "--check").stdout
+    assert "✓ data: 24 samples" in said
+    assert "! test data: there are none" in said
+    assert "! server: not looked at" in said
+    said = potluck("join", "a.toml", "--check", "--server", f"127.0.0.1:{free_port()}", fails=2).stdout
+    assert "✗ server: Nobody listens at" in said
+    assert not (tmp_path / "state").exists()
+
+
+def test_mistakes_in_the_address_are_told_at_once(tmp_path):
+    (tmp_path / "a.toml").write_text(FILE)
+    assert "There is no --server" in potluck("join", "a.toml", fails=2).stderr
+    assert "without https://" in potluck("join", "a.toml", "--server", "https://x:1", fails=2).stderr
+    assert "There is no host" in potluck("join", "a.toml", "--server", "nowhere.invalid:1", fails=2).stderr
+    assert not (tmp_path / "state").exists()
 
 
 def test_nobody_agrees_where_nobody_can_be_asked(tmp_path, monkeypatch, capsys):

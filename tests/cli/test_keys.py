@@ -1,7 +1,8 @@
-"""`potluck keys`: what it writes and refuses."""
+"""`potluck keys`: what it writes, lists, revokes and refuses."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 
@@ -13,8 +14,8 @@ from tests.cli.commands import potluck
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_keys_makes_certificates_and_keys_and_says_what_to_use_in_production(tmp_path):
-    said = potluck("keys", "clinic", "bank", "--host", "potluck.example.org", "--days", 3).output
+def test_init_makes_certificates_and_keys_and_says_what_to_use_in_production(tmp_path):
+    said = potluck("keys", "init", "clinic", "bank", "--host", "potluck.example.org", "--days", 3).output
     assert "In production let your own authority sign" in said
     made = {path.name for path in (tmp_path / "keys").iterdir()}
     assert made == {"ca.crt", "ca.key", "server.pem", "server.key", "clinic", "clinic.pub", "bank", "bank.pub"}
@@ -29,13 +30,40 @@ def test_keys_makes_certificates_and_keys_and_says_what_to_use_in_production(tmp
     assert (server.not_valid_after_utc - server.not_valid_before_utc).days == 3
 
 
-def test_keys_overwrites_nothing(tmp_path):
-    potluck("keys", "clinic")
+def test_nothing_is_overwritten(tmp_path):
+    potluck("keys", "init", "clinic")
     before = (tmp_path / "keys" / "clinic").read_bytes()
-    assert "is there already" in potluck("keys", "clinic", fails=2).output
+    assert "is there already" in potluck("keys", "init", "clinic", fails=2).output
+    assert "potluck keys renew clinic" in potluck("keys", "add", "clinic", fails=2).output
     assert (tmp_path / "keys" / "clinic").read_bytes() == before
 
 
 @pytest.mark.parametrize("names", [["../clinic"], ["server"], ["clinic", "clinic"], [".hidden"]])
-def test_keys_refuses_names_that_cannot_be_files(names):
-    potluck("keys", *names, fails=2)
+def test_names_that_cannot_be_files_are_refused(names):
+    potluck("keys", "init", *names, fails=2)
+
+
+@pytest.mark.parametrize("old", [["clinic", "bank"], ["clinic", "--host", "a.org"], ["--host", "a.org", "clinic"]])
+def test_the_old_form_names_the_new_one(old, tmp_path):
+    said = potluck("keys", *old, fails=2).stderr
+    assert f"potluck keys init {' '.join(old)}" in said
+    assert not (tmp_path / "keys").exists()
+
+
+def test_from_adding_to_revoking(tmp_path):
+    potluck("keys", "init", "clinic", "--days", 100)
+    potluck("keys", "add", "bank", "--out", "elsewhere")
+    assert "made elsewhere" in potluck("keys", "add", "bank", "--public", "elsewhere/bank.pub").stdout
+    assert "is refused from its next message on" in potluck("keys", "revoke", "bank").stdout
+    (about,) = json.loads((tmp_path / "keys" / "revoked.json").read_text()).values()
+    assert about["name"] == "bank"
+    said = potluck("keys", "list").stdout
+    assert "revoked" in said
+    assert "within 14 days" not in said
+    before = (tmp_path / "keys" / "server.pem").read_bytes()
+    assert "serve … --resume" in potluck("keys", "renew", "--days", 5).stdout
+    assert (tmp_path / "keys" / "server.pem").read_bytes() != before
+    assert "within 14 days" in potluck("keys", "list").stdout
+    assert "clinic's secret" in potluck("keys", "renew", "clinic").stdout
+    assert "--host is for the server" in potluck("keys", "renew", "clinic", "--host", "x", fails=2).stderr
+    assert "Did you mean 'clinic'" in potluck("keys", "revoke", "clinc", fails=2).stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import stat
 
 import pytest
 from cryptography import x509
@@ -12,8 +11,22 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from potluck.core.errors import SettingsError
-from potluck.flower.certificates import check_seal, fingerprint, fingerprint_of, make_keys, sealing
-from potluck.flower.config import public_key
+from potluck.flower.certificates import (
+    check_seal,
+    date_of,
+    days_left,
+    fingerprint,
+    fingerprint_of,
+    hosts_of,
+    new_authority,
+    new_key,
+    public_pem,
+    read_certificate,
+    sealing,
+    signed_by,
+    warn_of_end,
+)
+from potluck.flower.key_folder import make_keys
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +63,6 @@ def test_each_public_half_belongs_to_its_secret_and_to_no_other(keys):
     assert halves[0] != halves[1]
 
 
-def test_secrets_are_their_owners_alone(keys):
-    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
-    for path in keys.iterdir():
-        secret = path.name in ("ca.key", "server.key", "ann", "bob")
-        assert (stat.S_IMODE(path.stat().st_mode) == 0o600) == secret, path.name
-
-
-def test_what_is_there_stays_and_nothing_is_written(keys):
-    before = (keys / "ann").read_bytes()
-    with pytest.raises(SettingsError, match="is there already and stays as it is; choose another folder"):
-        make_keys(keys, ["ann", "carl"], ["localhost"], 1)
-    assert (keys / "ann").read_bytes() == before
-    assert not (keys / "carl").exists()
-
-
-@pytest.mark.parametrize("names", [["../ann"], [".ann"], [" "], ["ann", "ann"], ["ca"], ["ann", "server"]])
-def test_names_that_cannot_be_files_are_refused(names, tmp_path):
-    with pytest.raises(SettingsError):
-        make_keys(tmp_path / "keys", names, ["localhost"], 1)
-    assert not (tmp_path / "keys").exists()
-
-
 def test_keys_of_either_kind_sign_and_are_compared_by_their_fingerprints(keys, tmp_path):
     checksum = "ab" * 32
     rsa_key = rsa.generate_private_key(65537, 2048)
@@ -87,10 +78,35 @@ def test_keys_of_either_kind_sign_and_are_compared_by_their_fingerprints(keys, t
         assert not check_seal(str(public), "cd" * 32, seal)
         assert not check_seal(str(public), checksum, "nonsense")
         assert not check_seal(str(keys / "bob.pub"), checksum, seal)
-    assert fingerprint(str(keys / "ann")) == fingerprint_of(public_key(str(keys / "ann.pub")))
+    assert fingerprint(str(keys / "ann")) == fingerprint_of(public_pem(str(keys / "ann.pub")))
     assert fingerprint(str(keys / "ann")) != fingerprint(str(keys / "bob"))
     for wrong in (keys / "ann.pub", keys / "ca.crt"):
         with pytest.raises(SettingsError, match="is no private key"):
             sealing(str(wrong))
     with pytest.raises(SettingsError, match="is no public key"):
         check_seal(str(keys / "ann"), checksum, "")
+
+
+def test_what_a_key_signed_is_told_from_what_it_did_not(keys):
+    public, message = public_pem(str(keys / "ann.pub")), b"who is there"
+    seal = sealing(str(keys / "ann"))(message)
+    assert signed_by(public, message, seal)
+    assert not signed_by(public, b"another", seal)
+    assert not signed_by(public_pem(str(keys / "bob.pub")), message, seal)
+    for wrong in ("", "nonsense", "é"):
+        assert not signed_by(public, message, wrong)
+    assert not signed_by(b"no key", message, seal)
+
+
+def test_the_end_of_a_certificate_is_warned_of(keys):
+    server = read_certificate(keys / "server.pem")
+    assert 6.9 < days_left(server) < 7
+    assert hosts_of(server) == ["example.org", "127.0.0.1"]
+    assert warn_of_end("It", server, days=5) is None
+    assert (
+        warn_of_end("It", server) == f"It ends on {date_of(server)}, in 7 days; `potluck keys renew` makes another one."
+    )
+    ended = new_authority(new_key(), 0)
+    assert warn_of_end("It", ended) == f"It ended on {date_of(ended)}; `potluck keys renew` makes another one."
+    with pytest.raises(SettingsError, match="holds no certificate"):
+        read_certificate(keys / "ann")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from potluck.core.errors import SettingsError
-from potluck.flower.certificates import make_keys
-from potluck.flower.config import public_key, read_federation, read_participant
+from potluck.flower.certificates import public_pem
+from potluck.flower.config import read_federation, read_participant
+from potluck.flower.key_folder import make_keys
 from potluck.recipes import read as read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -130,9 +131,9 @@ def test_a_key_needs_tls(folder):
 
 
 def test_public_keys_are_read_as_flower_gives_them(folder):
-    assert public_key(str(folder / "keys" / "bank.pub")).startswith(b"-----BEGIN PUBLIC KEY-----")
+    assert public_pem(str(folder / "keys" / "bank.pub")).startswith(b"-----BEGIN PUBLIC KEY-----")
     with pytest.raises(SettingsError, match="is no public key"):
-        public_key(str(folder / "public.npz"))
+        public_pem(str(folder / "public.npz"))
 
 
 def test_every_setting_is_in_the_guide():

@@ -144,3 +144,18 @@ def test_what_the_bell_does_not_tell_is_found_all_the_same(tmp_path, monkeypatch
     gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), bell=bell)
     gateway.wait_until(lambda: len(gateway.connections) == 3, 5)
     assert len(gateway.connections) == 3
+
+
+def test_whose_key_was_revoked_is_not_waited_for(tmp_path):
+    grid = FakeGrid([client_of(p, tmp_path) for p in people(FedAvg())])
+    reported, revoked = [], []
+    gateway = Gateway(grid, ["p0", "p1", "p2"], invitation(FedAvg()), report=reported.append, shut_out=lambda: revoked)
+    gateway.wait_until(lambda: len(gateway.connections) == 3, 2)
+    grid.silent.add(101)
+    asked = gateway.ask({"p1": Evaluate(round=1).message()}, {"p1": 60.0}, lambda _: True)
+    revoked.append("p1")
+    ((name, _, answer),) = asked
+    assert (name, answer) == ("p1", NoAnswer("its key was revoked"))
+    gateway.wait_until(lambda: "p1" in gateway.declined, 2)
+    assert "p1 was refused: its key was revoked" in reported
+    assert not gateway.is_connected("p1")

@@ -18,7 +18,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from potluck.flower import node as node_module
 from potluck.flower.app.potluck_app.records import from_records, to_records
-from potluck.flower.certificates import make_keys
+from potluck.flower.key_folder import make_keys
 from potluck.flower.node import SENT, Node, private_key
 
 BODY = bytes(range(256)) * 40

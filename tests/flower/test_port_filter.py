@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
 import uvicorn
 
 from potluck.flower import port_filter
+from potluck.flower.certificates import public_pem
+from potluck.flower.hello import PATH, Hello
+from potluck.flower.key_folder import make_keys, revoke
 from potluck.flower.port_filter import GuardedProtocol, PortFilter
+from potluck.flower.reception import KEY_HEADER, DoorList, KnownSite, Reception, known_site
 
 
 def ask(path, port=8443, length=b"10", ready=Path(__file__)):
@@ -69,6 +75,60 @@ def test_a_path_is_read_as_it_was_sent():
     assert not port_filter.is_for_nodes(scope)
     assert not port_filter.is_for_nodes({"path": "/v1/fleet/x", "raw_path": b"/v1/%66leet/x"})
     assert port_filter.is_for_nodes({"path": "/v1/fleet/pull-messages", "raw_path": b"/v1/fleet/pull-messages?x=1"})
+
+
+def at_reception(body, tmp_path, path=PATH, length=None, method="POST", headers=()):
+    """What the public port answers, with a reception at it."""
+    DoorList(1, "1", (KnownSite("ann"),), str(tmp_path / "none")).write(tmp_path / "door.json")
+    seen, said = [], []
+    found = Reception(tmp_path / "door.json", said.append)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        seen.append(message)
+
+    parts = [{"body": body[:5], "more_body": True}, {"body": body[5:]}]
+
+    async def receive():
+        return parts.pop(0)
+
+    scope = {"type": "http", "path": path, "method": method, "server": ("127.0.0.1", 8443), "client": ("10.0.0.1", 1)}
+    scope["headers"] = [(b"content-length", str(len(body) if length is None else length).encode()), *headers]
+    asyncio.run(PortFilter(app, 8443, 100, Path(__file__), found)(scope, receive, send))
+    return seen[0]["status"], seen[-1].get("body", b""), said
+
+
+def test_a_site_is_told_how_it_stands(tmp_path):
+    status, body, said = at_reception(Hello(name="ann", time=1.0).model_dump_json().encode(), tmp_path)
+    assert (status, json.loads(body)["standing"]) == (200, "welcome")
+    status, body, said = at_reception(Hello(name="bob", time=1.0).model_dump_json().encode(), tmp_path)
+    assert json.loads(body)["standing"] == "unknown name"
+    assert len(said) == 1
+    assert at_reception(b"no question", tmp_path)[0] == 400
+    assert at_reception(b"", tmp_path, length=2**20)[0] == 413
+    assert at_reception(b"", tmp_path, method="GET")[0] == 403
+
+
+def test_a_key_that_was_revoked_gets_no_further(tmp_path):
+    make_keys(tmp_path / "keys", ["ann"], ["localhost"], 1)
+    DoorList(1, "1", (known_site("ann", str(tmp_path / "keys" / "ann.pub")),), "none").write(tmp_path / "own.json")
+    found, statuses = Reception(tmp_path / "own.json", print), []
+    header = (KEY_HEADER, base64.b64encode(public_pem(str(tmp_path / "keys" / "ann.pub"))))
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    scope = {"type": "http", "path": "/v1/fleet/pull-messages", "server": ("127.0.0.1", 8443), "client": ("x", 1)}
+    scope["headers"] = [(b"content-length", b"10"), header]
+    asyncio.run(PortFilter(app, 8443, 100, Path(__file__), found)(scope, None, send))
+    revoke(tmp_path / "keys", "ann")
+    asyncio.run(PortFilter(app, 8443, 100, Path(__file__), found)(scope, None, send))
+    assert [status for status in statuses if status] == [200, 401]
 
 
 def test_nodes_need_no_websockets():

@@ -13,8 +13,9 @@ import potluck
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.payload import Payload
 from potluck.flower.app.potluck_app.records import from_records
-from potluck.flower.certificates import fingerprint, make_keys
+from potluck.flower.certificates import fingerprint
 from potluck.flower.control import CONTROL_FILE, Control
+from potluck.flower.key_folder import make_keys
 from potluck.flower.progress import ProgressLog
 from potluck.flower.protocol import Finished, Message
 from potluck.flower.server_app import STOP_WISHED, serve

@@ -9,7 +9,8 @@ from filelock import FileLock
 
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.flower import superlink
-from potluck.flower.config import FederationFile
+from potluck.flower.config import FederationFile, read_federation
+from potluck.flower.key_folder import make_keys
 from potluck.flower.progress import ProgressLog
 from tests.flower.lines import timeless
 
@@ -76,3 +77,24 @@ def test_flowers_store_of_another_version_is_not_taken_up(followed, tmp_path, mo
     monkeypatch.setattr(superlink, "version", lambda name: "99")
     followed._forget_other_versions()
     assert not (home / "state.db").exists()
+
+
+@pytest.mark.parametrize(("days", "lines"), [(5, 2), (30, 0)])
+def test_certificates_that_end_soon_are_warned_of_once_a_day(days, lines, tmp_path, monkeypatch):
+    make_keys(tmp_path / "keys", ["a"], ["localhost", "127.0.0.1"], days)
+    tls = 'certificate = "keys/server.pem"\nkey = "keys/server.key"\nauthority = "keys/ca.crt"'
+    text = f'rounds = 1\nmethod = "Local"\n[tls]\n{tls}\n[[participants]]\nname = "a"\nkey = "keys/a.pub"\n'
+    (tmp_path / "federation.toml").write_text(text)
+    file = read_federation(tmp_path / "federation.toml")
+    link = superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
+    monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
+
+    def finish():
+        ProgressLog(tmp_path / "run" / "flower" / "progress.log").finish("")
+        return "finished:completed"
+
+    says(monkeypatch, "running", "running", finish)
+    said: list[str] = []
+    assert link.follow(said.append) == ""
+    assert len(said) == lines
+    assert all("`potluck keys renew`" in line for line in said)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.flower.certificates import make_keys
+from potluck.flower.key_folder import make_keys
 from tests.flower.other_user import as_another_user, needs_another_user
 from tests.flower.programs import THINGS, Site
 from tests.tables import agree
