@@ -27,6 +27,15 @@ def compare(
             help="Values to try for a setting, e.g. plan.lr=0.01,0.1. Repeatable.",
         ),
     ] = None,
+    tune: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Have Optuna try N settings of each method, of those that --sweep names: also KEY=low..high[:log].",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder.", show_default="runs/compare-FILE")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
     target: Annotated[
@@ -88,6 +97,7 @@ def compare(
                 federation,
                 seeds=seeds,
                 sweep=sweep or (),
+                tune=tune,
                 out=out,
                 jobs=jobs,
                 target=target,

@@ -1,4 +1,4 @@
-"""Plays many cells, in this process or several at a time in processes of their own. One that fails stops no other."""
+"""Plays many cells, or tunes, in this process or in several of their own. One task that fails stops no other."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock
+from typing import Any
 
 from potluck.comparison.cells import Cell
 from potluck.comparison.play import play
+from potluck.comparison.tuning import Tuning, tune
 from potluck.core.errors import PotluckError
 
-RoundWatcher = Callable[[Cell, int], None]
-"""Is called with a cell and how many rounds of it have been played."""
+Playable = Cell | Tuning
+"""What is played: one run, or the search for a method's settings."""
+RoundWatcher = Callable[[Any, int], None]
+"""Is called with a task and how many rounds of it have been played."""
 ERROR = "error.txt"
 """The file of a cell's folder that says where a bug showed."""
 
 
-def play_all(cells: Iterable[Cell], jobs: int, watch: RoundWatcher) -> dict[str, str]:
-    """Plays cells, and returns the reasons of those that failed, by their titles.
+def play_all(cells: Iterable[Playable], jobs: int, watch: RoundWatcher) -> dict[str, str]:
+    """Plays tasks, and returns the reasons of those that failed, by their titles.
 
     Args:
         cells: what is to be played.
@@ -43,12 +47,12 @@ def each_reason(failed: Mapping[str, str]) -> list[str]:
     return [f"{'; '.join(concerned)}: {reason}" for reason, concerned in titles.items()]
 
 
-def attempt(cell: Cell, told: Callable[[int], None]) -> str | None:
-    """Plays a cell. Returns why it could not be played, or None; a bug's traceback is kept in its folder."""
+def attempt(cell: Playable, told: Callable[[int], None]) -> str | None:
+    """Plays a task. Returns why it could not be played, or None; a bug's traceback is kept in its folder."""
     error_file = cell.folder / ERROR
     try:
         error_file.unlink(missing_ok=True)
-        play(cell, told)
+        tune(cell, told) if isinstance(cell, Tuning) else play(cell, told)
     except PotluckError as error:
         return str(error)
     except Exception as error:
@@ -58,7 +62,7 @@ def attempt(cell: Cell, told: Callable[[int], None]) -> str | None:
     return None
 
 
-def _play_in_processes(cells: list[Cell], jobs: int, watch: RoundWatcher) -> list[str | None]:
+def _play_in_processes(cells: list[Playable], jobs: int, watch: RoundWatcher) -> list[str | None]:
     """Plays cells in as many workers as there are jobs; a worker that ended is replaced."""
     from potluck.comparison.worker import Worker
 
@@ -66,11 +70,11 @@ def _play_in_processes(cells: list[Cell], jobs: int, watch: RoundWatcher) -> lis
     started: list[Worker] = []
     one_at_a_time = Lock()
 
-    def tell(cell: Cell, number: int) -> None:
+    def tell(cell: Playable, number: int) -> None:
         with one_at_a_time:
             watch(cell, number)
 
-    def play_one(cell: Cell) -> str | None:
+    def play_one(cell: Playable) -> str | None:
         try:
             worker = idle.get_nowait()
         except Empty:

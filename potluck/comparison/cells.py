@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from potluck.core.errors import SettingsError, nearest
-from potluck.federation.method import Method
+from potluck.comparison.sweeps import Sweep, kind_of, parse_sweeps, same_name
+from potluck.core.errors import SettingsError
 from potluck.methods import METHODS
 from potluck.recipes import Recipe, read
-from potluck.recipes.run_file import values_of
 from potluck.report.standings import CEILING, FLOOR
 from potluck.report.trials import Entry
+
+Setting = tuple[tuple[str, str], ...]
+"""What is set of a method: keys, with values as a file would say them."""
 
 
 @dataclass(frozen=True)
@@ -69,43 +71,52 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """Values to try for one setting: of one method, where ``method`` names one, else of all that have it.
+class Rival:
+    """A method of a comparison.
 
     Args:
-        key: the setting.
-        values: what is tried, as a file would say it.
-        method: the method that it is a setting of; by default all that have it.
+        method: its name.
+        changes: what is changed about the run file for it, as ``--set`` says.
+        sweeps: what is tried of its settings.
     """
 
-    key: str
-    values: tuple[str, ...]
-    method: str | None = None
+    method: str
+    changes: tuple[str, ...]
+    sweeps: tuple[Sweep, ...]
 
-    def applies(self, method: str) -> bool:
-        """Whether a method has the setting."""
-        if method == CEILING:
-            method = FLOOR
-        if self.method is not None:
-            return _same(self.method, method)
-        table, _, name = self.key.partition(".")
-        return table != "method" or name.partition(".")[0] in kind_of(method).model_fields
+    def cell(
+        self, setting: Setting, seed: int, file: Path, folder: Path, options: Sequence[tuple[str, Any]], cross: bool
+    ) -> Cell:
+        """A run of it with this setting."""
+        told = (*self.changes, *(f"{key}={value}" for key, value in setting))
+        return Cell(Entry(_short(self.method), setting), seed, file, told, folder, tuple(options), cross)
 
 
-def parse_sweep(text: str, methods: Sequence[str]) -> Sweep:
-    """What ``KEY=a,b,c`` says; ``CoFED.alpha=0.1,0.3`` is for that method alone."""
-    key, equals, listed = text.partition("=")
-    values = tuple(values_of(listed))
-    if not key.strip() or not equals or not values:
-        raise SettingsError(f"{text!r} sweeps nothing; expected KEY=a,b,c, such as plan.lr=0.01,0.1.")
-    key = key.strip()
-    table, _, name = key.partition(".")
-    owner = next((method for method in methods if _same(method, table)), None)
-    sweep = Sweep(f"method.{name}", values, owner) if owner and name else Sweep(key, values)
-    if not any(sweep.applies(method) for method in methods):
-        known = {field for method in methods for field in kind_of(method).model_fields}
-        raise SettingsError(f"{text!r}: none of {', '.join(methods)} has {sweep.key!r}.{nearest(name, known)}")
-    return sweep
+def rivals(
+    file: Path,
+    methods: Sequence[str],
+    *,
+    sweeps: Sequence[str] = (),
+    changes: Sequence[str] = (),
+    options: Sequence[tuple[str, Any]] = (),
+    pooled: bool = False,
+) -> list[Rival]:
+    """The methods of a comparison, Local always among them, each with what is changed and tried of it.
+
+    A change such as ``"CoFED.alpha=0.3"`` is for that method alone.
+    """
+    chosen = named(methods)
+    common, private = changes_by_owner(changes, chosen)
+    own = read(file, common, dict(options)).method.name
+    found = parse_sweeps(sweeps, chosen)
+    made = []
+    for method in [*chosen, *([CEILING] if pooled else [])]:
+        setting = [] if same_name(method, own) else [f"method={json.dumps(FLOOR if method == CEILING else method)}"]
+        mine = tuple(sweep for sweep in found if sweep.applies(method))
+        if len({sweep.key for sweep in mine}) < len(mine):
+            raise SettingsError(f"A setting of {method} is swept for it alone and for all; expected one --sweep of it.")
+        made.append(Rival(method, (*common, *setting, *private.get(method, ())), mine))
+    return made
 
 
 def plan_cells(
@@ -119,37 +130,35 @@ def plan_cells(
     options: Sequence[tuple[str, Any]] = (),
     pooled: bool = False,
     cross: bool = False,
+    chosen: Mapping[str, Setting] | None = None,
 ) -> list[Cell]:
     """All cells, seed by seed, so that a comparison that is cut off has whole seeds. Local is always among them.
 
-    A change such as ``"CoFED.alpha=0.3"`` is for that method alone.
+    Where a setting was ``chosen`` for each method, by its name, only that one is played, and no method without one.
     """
-    chosen = named(methods)
-    common, private = changes_by_owner(changes, chosen)
-    own = read(file, common, dict(options)).method.name
-    found = [parse_sweep(text, chosen) for text in sweeps]
-    if doubled := [
-        sweep.key
-        for index, sweep in enumerate(found)
-        if (sweep.key, sweep.method) in {(other.key, other.method) for other in found[:index]}
-    ]:
-        raise SettingsError(f"{doubled[0]} is swept twice; expected all its values in one --sweep.")
     cells = []
-    for method in [*chosen, *([CEILING] if pooled else [])]:
-        setting = [] if _same(method, own) else [f"method={json.dumps(FLOOR if method == CEILING else method)}"]
-        mine = [sweep for sweep in found if sweep.applies(method)]
-        for values in product(*(sweep.values for sweep in mine)):
-            swept = tuple((sweep.key, value) for sweep, value in zip(mine, values, strict=True))
-            entry = Entry(_short(method), swept)
-            told = (*common, *setting, *private.get(method, ()), *(f"{key}={value}" for key, value in swept))
+    for rival in rivals(file, methods, sweeps=sweeps, changes=changes, options=options, pooled=pooled):
+        if chosen is not None:
+            settings = [chosen[rival.method]] if rival.method in chosen else []
+        else:
+            settings = _grid(rival.sweeps)
+        for setting in settings:
             for seed in seeds:
-                folder = out / slug(entry) / f"seed-{seed}"
-                cells.append(Cell(entry, seed, file, told, folder, tuple(options), cross))
+                folder = out / slug(Entry(_short(rival.method), setting)) / f"seed-{seed}"
+                cells.append(rival.cell(setting, seed, file, folder, options, cross))
     if len({cell.folder for cell in cells}) < len(cells):
         raise SettingsError("Two cells would have the same folder; expected other values to sweep.")
     for cell in cells[:: len(seeds)]:
         cell.recipe()  # every mistake is reported before anything is trained
     return sorted(cells, key=lambda cell: cell.seed)
+
+
+def _grid(sweeps: Sequence[Sweep]) -> list[Setting]:
+    """All settings that can be put together of the values of each sweep."""
+    if ranges := [sweep.key for sweep in sweeps if sweep.span is not None]:
+        raise SettingsError(f"{ranges[0]} has a range to search, and no --tune says how often; expected values.")
+    keys = [sweep.key for sweep in sweeps]
+    return [tuple(zip(keys, values, strict=True)) for values in product(*(sweep.values for sweep in sweeps))]
 
 
 def changes_by_owner(
@@ -159,7 +168,7 @@ def changes_by_owner(
     common, private = list[str](), dict[str, tuple[str, ...]]()
     for text in changes:
         head, _, rest = text.partition(".")
-        owner = next((method for method in methods if _same(method, head.strip())), None)
+        owner = next((method for method in methods if same_name(method, head.strip())), None)
         if owner is None:
             common.append(text)
         else:
@@ -171,21 +180,13 @@ def named(methods: Sequence[str]) -> list[str]:
     """The methods as they are called, each once, and Local."""
     found: list[str] = []
     for name in [*methods, FLOOR]:
-        known = name if ":" in name else next((known for known in METHODS if _same(known, name)), name)
+        known = name if ":" in name else next((known for known in METHODS if same_name(known, name)), name)
         kind_of(known)
         if known not in found:
             found.append(known)
         elif name != FLOOR:
             raise SettingsError(f"{known} is named twice; expected each method once.")
     return found
-
-
-def kind_of(method: str) -> type[Method]:
-    """The class of a method."""
-    kind = METHODS[method]
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise SettingsError(f"{method!r} is no method; expected a subclass of potluck.Method.")
-    return kind
 
 
 def slug(entry: Entry) -> str:
@@ -195,7 +196,3 @@ def slug(entry: Entry) -> str:
 
 def _short(method: str) -> str:
     return method.rpartition(":")[2]
-
-
-def _same(one: str, other: str) -> bool:
-    return one.lower().replace("-", "").replace("_", "") == other.lower().replace("-", "").replace("_", "")

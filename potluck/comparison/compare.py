@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from filelock import FileLock, Timeout
 from potluck.comparison.cell_queue import each_reason, play_all
 from potluck.comparison.cells import Cell, changes_by_owner, named, plan_cells
 from potluck.comparison.play import is_done
+from potluck.comparison.tuning import Tuning, plan_tunings
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.recipes import read
 from potluck.report.folders import COMPARISON, read_standings
@@ -77,6 +79,7 @@ def compare(
     *,
     seeds: int = 5,
     sweep: Iterable[str] = (),
+    tune: int | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int = 1,
     target: float | None = None,
@@ -98,6 +101,8 @@ def compare(
         federation: a run file.
         seeds: how many seeds, from the file's on; by default 5.
         sweep: settings to try, each as ``"KEY=a,b,c"``; by default none.
+        tune: how many settings of each method Optuna tries, of those that ``sweep`` names, which may then be ranges,
+            ``"KEY=low..high"``; by default all values of ``sweep`` are tried.
         out: the folder; by default ``runs/compare-FILE``.
         jobs: how many runs at a time; by default 1. From a script, with more than one, call it under
             ``if __name__ == "__main__":``, as all that starts processes in Python.
@@ -110,16 +115,18 @@ def compare(
         options: settings that stand above the file, such as ``("rounds", 3)``; by default none.
         watch: is called with each round that was played; by default nobody is.
     """
-    if seeds < 1 or jobs < 1:
-        raise SettingsError(f"seeds is {seeds} and jobs {jobs}; expected at least 1 of each.")
+    if seeds < 1 or jobs < 1 or (tune is not None and tune < 1):
+        told = f"seeds is {seeds} and jobs {jobs}" + (f" and tune {tune}" if tune is not None else "")
+        raise SettingsError(f"{told}; expected at least 1 of each.")
     file = Path(federation)
     folder = Path(out) if out is not None else Path("runs") / f"compare-{file.stem}"
     changes, options, sweep = tuple(changes), tuple(options), tuple(sweep)
     recipe = read(file, changes_by_owner(changes, named(methods))[0], dict(options))
-    chosen = range(recipe.seed, recipe.seed + seeds)
-    cells = plan_cells(
-        file, methods, chosen, folder, sweeps=sweep, changes=changes, options=options, pooled=pooled, cross=cross
-    )
+    numbers = range(recipe.seed, recipe.seed + seeds)
+    tried: dict[str, Any] = {"sweeps": sweep, "changes": changes, "options": options, "pooled": pooled}
+    plan = partial(plan_cells, file, methods, numbers, folder, **tried, cross=cross)
+    tunings = plan_tunings(file, methods, tune, recipe.seed, folder, metric=metric, **tried) if tune is not None else []
+    cells = [] if tunings else plan()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,43 +135,78 @@ def compare(
         "format": 1,
         "metric": metric,
         "target": target,
-        "seeds": list(chosen),
+        "seeds": list(numbers),
         "rounds": recipe.rounds,
-        "command": command(methods, file, seeds, sweep, target, metric, pooled, cross, changes, options),
+        "command": command(methods, file, seeds, sweep, tune, target, metric, pooled, cross, changes, options),
         "file": file.name,
         "text": file.read_text(encoding="utf-8"),
         "versions": versions(),
         "commit": commit(),
-        "cells": [
-            {
-                "method": cell.entry.method,
-                "settings": cell.entry.settings,
-                "seed": cell.seed,
-                "folder": str(cell.folder.relative_to(folder)),
-            }
-            for cell in cells
-        ],
+        "tuning": [tuning.listed(folder) for tuning in tunings],
+        "cells": _listed(cells, folder),
     }
     with Locked(folder), LiveFile(folder / LIVE) as live:
-        replace_file(folder / COMPARISON, json.dumps(about, indent=1) + "\n")
+        _keep(about, folder)
+        runs = len(cells) + sum(tuning.trials + seeds for tuning in tunings)
+        rounds = RoundCount(runs * recipe.rounds, watch)
+        live.begin(rounds.in_all, 0)
+        failed = play_all(tunings, jobs, rounds.count)
+        if tunings:
+            cells = plan(chosen={tuning.method: tuning.chosen() for tuning in tunings if tuning.title not in failed})
+            about |= {"tuning": [each.listed(folder) for each in tunings], "cells": _listed(cells, folder)}
+            _keep(about, folder)
         left = [cell for cell in cells if not is_done(cell)]
-        before = (len(cells) - len(left)) * recipe.rounds
-        live.begin(len(cells) * recipe.rounds, before)
-        played = dict.fromkeys((cell.title for cell in left), 0)
-
-        def count(cell: Cell, number: int) -> None:
-            played[cell.title] = number
-            if watch is not None:
-                watch(before + sum(played.values()), len(cells) * recipe.rounds, cell.title)
-
-        if watch is not None:
-            watch(before, len(cells) * recipe.rounds, "")
-        failed = play_all(left, jobs, count)
-        replace_file(folder / COMPARISON, json.dumps({**about, "failed": failed}, indent=1) + "\n")
-    if len(failed) == len(cells):
+        rounds.skip((len(cells) - len(left)) * recipe.rounds)
+        failed |= play_all(left, jobs, rounds.count)
+        _keep({**about, "failed": failed}, folder)
+    if len(failed) >= len(cells):
         told_of = "\n".join(f"- {line}" for line in each_reason(failed))
         raise PotluckError(f"No run of the comparison could be played:\n{told_of}")
     return Comparison(folder)
+
+
+class RoundCount:
+    """How many rounds of all have been played.
+
+    Args:
+        in_all: how many there are.
+        watch: is told of each; None for nobody.
+    """
+
+    def __init__(self, in_all: int, watch: Watcher | None) -> None:
+        self.in_all, self._watch = in_all, watch
+        self._before, self._played = 0, dict[str, int]()
+
+    def skip(self, rounds: int) -> None:
+        """Those were played before: they tell nothing about the time that is left."""
+        self._before += rounds
+        self._tell("")
+
+    def count(self, task: Cell | Tuning, number: int) -> None:
+        """So many of a task have been played."""
+        self._played[task.title] = number
+        self._tell(task.title)
+
+    def _tell(self, title: str) -> None:
+        if self._watch is not None:
+            self._watch(self._before + sum(self._played.values()), self.in_all, title)
+
+
+def _keep(about: Mapping[str, Any], folder: Path) -> None:
+    replace_file(folder / COMPARISON, json.dumps(about, indent=1) + "\n")
+
+
+def _listed(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
+    """The cells, as a comparison's file tells them."""
+    return [
+        {
+            "method": cell.entry.method,
+            "settings": cell.entry.settings,
+            "seed": cell.seed,
+            "folder": str(cell.folder.relative_to(folder)),
+        }
+        for cell in cells
+    ]
 
 
 def versions() -> dict[str, str]:
@@ -178,6 +220,7 @@ def command(
     file: Path,
     seeds: int,
     sweep: Sequence[str],
+    tune: int | None,
     target: float | None,
     metric: str | None,
     pooled: bool,
@@ -188,6 +231,7 @@ def command(
     """The command that repeats a comparison."""
     parts = ["potluck", "compare", *methods, "--federation", str(file), "--seeds", str(seeds)]
     parts += [part for text in sweep for part in ("--sweep", text)]
+    parts += ["--tune", str(tune)] if tune is not None else []
     parts += [part for text in changes for part in ("--set", text)]
     parts += [part for key, value in options for part in (f"--{key}", str(value))]
     parts += ["--target", str(target)] if target is not None else []

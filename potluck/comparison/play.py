@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from potluck.federation.participant import Participant
 from potluck.methods import Local
 from potluck.recipes import Recipe
 from potluck.report.folders import MEASURED, read_json
+from potluck.runs.callbacks import Callback
 from potluck.runs.folder import replace_file
 
 RoundPlayed = Callable[[int], None]
@@ -35,8 +36,14 @@ def asked(cell: Cell, recipe: Recipe) -> dict[str, Any]:
     return {"recipe": plain, "pooled": cell.pooled, "cross": cell.cross}
 
 
-def play(cell: Cell, told: RoundPlayed) -> None:
-    """Plays a cell, or goes on with it, and measures what a report needs besides the history."""
+def play(cell: Cell, told: RoundPlayed, callbacks: Iterable[Callback] = ()) -> None:
+    """Plays a cell, or goes on with it, and measures what a report needs besides the history.
+
+    Args:
+        cell: what is played.
+        told: is told how many rounds have been played.
+        callbacks: who else is told of the run; by default nobody.
+    """
     recipe = cell.recipe()
     federation = build(cell, recipe)
 
@@ -48,7 +55,7 @@ def play(cell: Cell, told: RoundPlayed) -> None:
         run_dir=cell.folder,
         resume=True,
         checkpoint_every=recipe.checkpoint_every,
-        callbacks=[*recipe.callbacks(), count],
+        callbacks=[*recipe.callbacks(), *callbacks, count],
     )
     if history.rounds != recipe.rounds and federation.stopped is None:
         raise SettingsError(

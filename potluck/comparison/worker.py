@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from potluck.comparison.cells import Cell
+from potluck.comparison.tuning import Tuning
 from potluck.core.processes import ending_with_parent
 
 
@@ -40,7 +42,7 @@ class Worker:
         """Whether it can play another cell."""
         return self._process.poll() is None
 
-    def play(self, cell: Cell, told: Callable[[int], None]) -> str | None:
+    def play(self, cell: Cell | Tuning, told: Callable[[int], None]) -> str | None:
         """Has a cell played, and returns why it could not be, or None."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -70,6 +72,11 @@ class Worker:
                 stream.close()
 
 
+def task_of(plain: dict[str, Any]) -> Cell | Tuning:
+    """What is to be played, of plain values."""
+    return Tuning.from_json(plain) if "rival" in plain else Cell.from_json(plain)
+
+
 def work(jobs: int) -> None:
     """The life of the process. Ctrl-C is the business of the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,6 +93,6 @@ def work(jobs: int) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
     for line in sys.stdin:
         reason = attempt(
-            Cell.from_json(json.loads(line)), lambda number: print(f'{{"round": {number}}}', file=words, flush=True)
+            task_of(json.loads(line)), lambda number: print(f'{{"round": {number}}}', file=words, flush=True)
         )
         print(json.dumps({"failed": reason}), file=words, flush=True)

@@ -15,6 +15,8 @@ from potluck.report.trials import Entry, Holder, Trial
 
 COMPARISON, SETTINGS, SUMMARY, MEASURED = "comparison.json", "settings.json", "summary.json", "measured.json"
 """The files of a comparison, of a run, and what was measured when a run of a comparison was over."""
+TRIED = "tried.json"
+"""What was tried of a method whose settings were searched, in the folder of the search."""
 
 
 def read_standings(paths: Sequence[Path], metric: str | None = None, target: float | None = None) -> Standings:

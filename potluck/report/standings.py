@@ -135,7 +135,7 @@ class Standings:
         tried = {method: [e for e in self.entries if e.method == method] for method in self.methods}
         counts = {method: len(entries) for method, entries in tried.items() if method not in (FLOOR, CEILING)}
         if len(tried) == len(self.entries):
-            return self.entries, ""
+            return self.entries, self._tuned()
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{method} {count}" for method, count in counts.items())
             return self.entries, (
@@ -155,6 +155,19 @@ class Standings:
         return best, (
             f"Of each method the best of {max(map(len, tried.values()))} settings is shown, chosen by "
             f"{self.metric.title} on validation data alone."
+        )
+
+    def _tuned(self) -> str:
+        """How Optuna chose the settings; empty where it did not."""
+        searches = self.about.get("tuning") or ()
+        trials = [trial for search in searches for trial in search["tried"]]
+        if not trials:
+            return ""
+        most = max(search["trials"] for search in searches)
+        cut = sum(trial["state"] == "pruned" for trial in trials)
+        return (
+            f"Of each method the best of {most} settings that Optuna tried is shown, chosen by {self.metric.title} on "
+            f"validation data of seed {self.seeds[0]} alone; {cut} of {len(trials)} trials were cut off early."
         )
 
     @property

@@ -12,6 +12,7 @@ from potluck.report.metric import Metric, number
 from potluck.report.significance import Significance
 from potluck.report.standings import CEILING, FLOOR, EntrySummary, Standings
 from potluck.report.tables import Table
+from potluck.report.trials import Entry
 
 
 def summary_table(standings: Standings) -> Table:
@@ -73,6 +74,8 @@ def _verdict(significance: Significance, real: bool) -> str:
 
 def tried_table(standings: Standings) -> Table | None:
     """All settings of a sweep with what they reached on validation and test data; None without a sweep."""
+    if standings.about.get("tuning"):
+        return _trials_table(standings)
     if len(standings.entries) == len(standings.methods):
         return None
     chosen = standings.shown
@@ -82,6 +85,20 @@ def tried_table(standings: Standings) -> Table | None:
         mark = "chosen" if entry in chosen and len(chosen) < len(standings.entries) else ""
         rows.append([entry.label, standings.metric.spread(row.validated), standings.metric.spread(row.scores), mark])
     return Table(["setting", "validation", "test", ""], rows)
+
+
+def _trials_table(standings: Standings) -> Table:
+    """What Optuna tried of each method, and what became of it."""
+    rows, chosen = [], set(standings.shown)
+    for search in standings.about["tuning"]:
+        for trial in search["tried"]:
+            entry = Entry(search["method"], tuple((key, value) for key, value in trial["settings"]))
+            value = "–" if trial["value"] is None else standings.metric.text(trial["value"])
+            became = {"complete": "", "pruned": "cut off", "failed": "failed"}[trial["state"]]
+            why = f"{became}: {trial['why']}" if became and trial["why"] else became or trial["why"]
+            rows.append([entry.label, value, str(len(trial["values"])), "chosen" if entry in chosen else why])
+            chosen.discard(entry)  # what was tried twice was chosen once
+    return Table(["setting", "validation", "rounds", ""], rows)
 
 
 def answer(standings: Standings, significance: Significance) -> str:
@@ -132,12 +149,14 @@ def failures(standings: Standings) -> Sequence[str]:
     """What could not be played and why. Where several seeds failed, the reason of the first is given."""
     by_entry: dict[str, list[tuple[str, str]]] = {}
     for title, reason in standings.failed.items():
-        label, _, seed = title.rpartition(", seed ")
+        label, _, seed = title.partition(", seed ")
         by_entry.setdefault(label, []).append((seed, reason))
-    return [
-        f"{label}, seed{'s' * (len(found) > 1)} {', '.join(seed for seed, _ in found)}: {found[0][1]}"
-        for label, found in by_entry.items()
-    ]
+    return [f"{label}{_of_seeds([seed for seed, _ in found])}: {found[0][1]}" for label, found in by_entry.items()]
+
+
+def _of_seeds(seeds: Sequence[str]) -> str:
+    """Which seeds are meant; nothing for what has none, as the search for settings."""
+    return f", seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" if any(seeds) else ""
 
 
 def ranking_sentence(significance: Significance) -> str:

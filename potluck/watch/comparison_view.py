@@ -10,7 +10,7 @@ from typing import Any
 
 from potluck.core.history import History
 from potluck.core.metrics import SHARES, less_is_better, title
-from potluck.report.folders import COMPARISON, MEASURED
+from potluck.report.folders import COMPARISON, MEASURED, TRIED
 from potluck.report.trials import Entry
 from potluck.runs.folder import SUMMARY
 from potluck.runs.live import LIVE
@@ -29,6 +29,7 @@ class Candidate:
         failed: those that failed: the seed, and why.
         mean: the mean of the metric over the runs that are over; None where none is.
         deviation: how far they deviate; 0 for one.
+        tried: while its settings are searched, how many have been tried, and how many will be.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Candidate:
     failed: list[tuple[int, str]] = field(default_factory=list)
     mean: float | None = None
     deviation: float = 0.0
+    tried: tuple[int, int] | None = None
 
 
 @dataclass
@@ -133,16 +135,34 @@ class ComparisonWatcher:
                 speed += (run.rounds - run.round) / run.left if run.left else 0.0
         view.metric, view.share = title(metric), metric in SHARES
         view.less = bool(metric) and less_is_better(metric)
+        if not cells:
+            self._search(view, about, found)
         for label, values in scores.items():
             found[label].mean = fmean(values)
             found[label].deviation = stdev(values) if len(values) > 1 else 0.0
         view.candidates = list(found.values())
-        view.title = ", ".join(dict.fromkeys(str(cell["method"]) for cell in cells))
+        told = cells or about.get("tuning", ())
+        view.title = ", ".join(dict.fromkeys(str(each["method"]) for each in told))
         settled = sum(candidate.done + len(candidate.failed) for candidate in view.candidates)
         view.state, view.why = self._state(bool(cells) and settled == len(cells))
         lost = sum(len(candidate.failed) for candidate in view.candidates) * rounds
         view.left = max(0, view.rounds - view.played - lost) / speed if speed else None
         return view
+
+    def _search(self, view: ComparisonView, about: dict[str, Any], found: dict[str, Candidate]) -> None:
+        """How far the search for each method's settings is, before any of its runs is planned."""
+        for search in about.get("tuning", ()):
+            folder, trials = self.folder / search["folder"], int(search["trials"])
+            tried = len(read_object(folder / TRIED).get("trials", ()))
+            candidate = found[search["method"]] = Candidate(str(search["method"]), tried=(tried, trials))
+            view.rounds += trials * int(about.get("rounds", 0))
+            view.played += tried * int(about.get("rounds", 0))
+            path = folder / f"trial-{tried:03}"
+            run = self._runs.setdefault(path, RunWatcher(path)).look() if path.is_dir() else None
+            if run is not None and run.state == "playing" and tried < trials:
+                view.played += run.round
+                run.title = f"{candidate.name}, trial {tried + 1}"
+                view.running.append(run)
 
     def _state(self, all_over: bool) -> tuple[str, str]:
         live = read_object(self.folder / LIVE)

@@ -137,7 +137,7 @@ function* comparison(view) {
   yield table("Methods", ["method", view.metric || "so far", "runs over", "now", "failed"], view.candidates.map((one) => [
     one.name,
     value(one.mean, view.share) + (one.done > 1 && one.mean !== null ? ` ± ${value(one.deviation, view.share)}` : ""),
-    `${one.done} of ${one.runs}`,
+    one.tried ? `${one.tried[0]} of ${one.tried[1]} settings tried` : `${one.done} of ${one.runs}`,
     one.playing.map(([seed, round, rounds]) => `seed ${seed}: ${round} of ${rounds}`).join(", "),
     one.failed.length ? String(one.failed.length) : "",
   ]));

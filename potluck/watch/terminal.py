@@ -112,10 +112,13 @@ def _comparison(view: ComparisonView) -> Iterator[RenderableType]:
     for heading in (view.metric or "so far", "runs over", "now", "failed"):
         table.add_column(heading, justify="right")
     for candidate in view.candidates:
+        over = f"{candidate.done} of {candidate.runs}"
+        if candidate.tried is not None:
+            over = f"{candidate.tried[0]} of {candidate.tried[1]} settings tried"
         table.add_row(
             Text(harmless(candidate.name)),
             spread(candidate, view.share),
-            f"{candidate.done} of {candidate.runs}",
+            over,
             ", ".join(f"seed {seed}: {round} of {rounds}" for seed, round, rounds in candidate.playing),
             Text(str(len(candidate.failed)) if candidate.failed else "", style="red"),
         )

@@ -100,3 +100,32 @@ def test_lines_are_not_wrapped():
     lines = summary_text(four_methods(3)).splitlines()
     assert lines[0].endswith(".")
     assert [line.split()[0] for line in lines[4:8]] == ["CoFED", "FedAvg", "FD", "Local"]
+
+
+def test_what_optuna_tried_stands_with_what_became_of_it():
+    setting = [["plan.lr", "0.1"]]
+    trials = [
+        {"settings": [["plan.lr", "0.5"]], "state": "pruned", "value": 0.25, "values": {"1": 0.25}, "why": ""},
+        {"settings": setting, "state": "complete", "value": 0.75, "values": {"1": 0.5, "2": 0.75}, "why": ""},
+        {"settings": setting, "state": "complete", "value": 0.75, "values": {"1": 0.5, "2": 0.75}, "why": "as trial 1"},
+        {"settings": [["plan.lr", "9"]], "state": "failed", "value": None, "values": {}, "why": "it broke"},
+    ]
+    search = {"method": "FD", "trials": 4, "folder": "tuning/FD", "tried": trials}
+    runs = [trial("FD", 3, {"a": 0.5}, settings=[("plan.lr", "0.1")]), trial("Local", 3, {"a": 0.4})]
+    found = standings(*runs, about={"tuning": [search]})
+    table = tried_table(found)
+    assert table.rows == [
+        ["FD lr=0.5", "25.0", "1", "cut off"],
+        ["FD lr=0.1", "75.0", "2", "chosen"],
+        ["FD lr=0.1", "75.0", "2", "as trial 1"],
+        ["FD lr=9", "–", "0", "failed: it broke"],
+    ]
+    assert found.choice[1] == (
+        "Of each method the best of 4 settings that Optuna tried is shown, chosen by accuracy on validation data of "
+        "seed 3 alone; 1 of 4 trials were cut off early."
+    )
+
+
+def test_a_search_that_failed_is_named():
+    found = standings(trial("FD", 0, {"a": 0.5}), failed={"MHAT, tuning": "it does not fit", "FD, seed 1": "no"})
+    assert failures(found) == ["MHAT, tuning: it does not fit", "FD, seed 1: no"]

@@ -95,3 +95,14 @@ def test_a_real_one_while_it_goes_on_and_afterwards(here):
     assert max(view.played for view in seen) == 4
     view = ComparisonWatcher(here / "out").look()
     assert (view.state, view.played, view.rounds, [each.done for each in view.candidates]) == ("ended", 4, 4, [1, 1])
+
+
+def test_while_settings_are_searched(tmp_path):
+    searches = [{"method": name, "trials": 4, "folder": f"tuning/{name}", "tried": []} for name in ("FD", "Local")]
+    comparison(tmp_path, tuning=searches)
+    write_run(tmp_path / "tuning/FD/trial-002", row(1, "a"), row(2, "a"))
+    (tmp_path / "tuning/FD/tried.json").write_text('{"trials": [1, 2]}')
+    view = ComparisonWatcher(tmp_path).look()
+    assert [(each.name, each.tried) for each in view.candidates] == [("FD", (2, 4)), ("Local", (0, 4))]
+    assert (view.title, view.played, view.rounds) == ("FD, Local", 22, 80)
+    assert [run.title for run in view.running] == ["FD, trial 3"]

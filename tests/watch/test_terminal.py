@@ -65,6 +65,11 @@ def test_a_comparison():
         assert told in text
 
 
+def test_a_comparison_whose_settings_are_searched():
+    view = ComparisonView("runs/c", "FD", "playing", candidates=[Candidate("FD", tried=(3, 20))])
+    assert "3 of 20 settings tried" in shown(view)
+
+
 def test_it_is_followed_until_it_is_over():
     views = [PLAYING, PLAYING, RunView("runs/x", state="ended", round=10, rounds=10)]
     seen = iter(views)
