@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -106,11 +106,13 @@ class Schema:
         facts: name → type, anything that pydantic can check, such as ``int`` or ``list[str | int]``; by default there
             may be none.
         lengths: the least and the largest of the lengths that shapes call by name; by default any.
+        optional: the names of tensors that may be left out; by default none.
     """
 
     tensors: Mapping[str, TensorSpec] | None = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    optional: Collection[str] = ()
 
     @property
     def bytes(self) -> int | None:
@@ -127,13 +129,18 @@ class Schema:
             return payload
         return Payload({n: likes[n].nearest(t) if n in likes else t for n, t in payload.tensors.items()}, payload.facts)
 
+    def only(self, names: Collection[str]) -> Schema:
+        """The schema of payloads with these of its tensors alone."""
+        return Schema({name: like for name, like in (self.tensors or {}).items() if name in names})
+
     def check(self, payload: Payload) -> None:
         """Raises PayloadError, in words that can follow the sender's name, unless the payload fits."""
         if self.tensors is not None:
-            _same_names("tensor", set(self.tensors), set(payload.tensors))
-            for name, like in self.tensors.items():
+            due = {n: like for n, like in self.tensors.items() if n in payload.tensors or n not in self.optional}
+            _same_names("tensor", set(due), set(payload.tensors))
+            for name, like in due.items():
                 like.check(name, payload.tensors[name])
-            self._check_lengths(self.tensors, payload)
+            self._check_lengths(due, payload)
         else:
             for name, tensor in payload.tensors.items():
                 check_range(name, tensor)

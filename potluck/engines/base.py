@@ -93,7 +93,10 @@ class Session:
 
     def advance_alone(self, answer: Any, device: torch.device) -> Exchange | Done:
         """Gives the party its answer and has its learners do whatever it asks for, up to an exchange or the end."""
-        step = self.advance(answer)
+        return self.go_on(self.advance(answer), device)
+
+    def go_on(self, step: Job | Exchange | Done, device: torch.device) -> Exchange | Done:
+        """Has the party's learners do what it has asked for, and whatever else up to an exchange or the end."""
         while isinstance(step, Job):
             with suiting(self._threads, [step], device):
                 found = step.answer(device)

@@ -15,10 +15,11 @@ from potluck.core.model_spec import OWN, Declared
 from potluck.core.payload import Payload
 from potluck.core.requests import Predict, Request, Work
 from potluck.core.samples import Samples
-from potluck.core.schema import Schema, check_range, least
+from potluck.core.schema import Schema
 from potluck.core.settings import Settings
 from potluck.engines.base import Answering, own_model
 from potluck.federation.participant import Participant
+from potluck.federation.replies import ReplyContract
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
 
@@ -48,7 +49,7 @@ def exchange(
     phase: Phase | None = None,
     optional: bool = False,
     repeats: bool = False,
-    reply: Callable[[Any, Participant], Schema] | None = None,
+    reply: ReplyContract | None = None,
 ) -> Callable[[ServerFunction], ServerFunction]:
     """Marks the server's half of one exchange, and says when it is due and what answers must look like.
 
@@ -62,8 +63,10 @@ def exchange(
             it overrides, or once in a round if it overrides none.
         optional: whether a participant may pass it by; by default False.
         repeats: whether it may come more than once in a phase, and those after it with it; by default False.
-        reply: (method, me) → the Schema that a reply from another machine is checked against before the participant's
-            half gets it. By default its numbers must be finite and bounded, and not negative where they never are.
+        reply: (method, me, what was sent) → the Schema that a reply from another machine is checked against before the
+            participant's half gets it; of what was sent, the schema of just these tensors. By default as the exchange
+            that it overrides; if that says nothing, numbers must be finite and bounded, and not negative where they
+            never are.
     """
 
     def mark(function: ServerFunction) -> ServerFunction:
@@ -373,16 +376,6 @@ class Method(Settings):
         """When an exchange is due: as the newest of those who define it says."""
         said = (getattr(vars(kind).get(name), "turn", None) for kind in cls.__mro__)
         return next((turn for turn in said if turn is not None), ExchangeTurn())
-
-    def check_reply(self, name: str, me: Participant, reply: Payload) -> None:
-        """Raises PayloadError for a reply that a participant must not read."""
-        like = getattr(getattr(self, name), "reply", None)
-        if like is not None:
-            like(self, me).check(reply)
-            return
-        reply.check_facts()
-        for entry, tensor in reply.tensors.items():
-            check_range(entry, tensor, low=least(entry))
 
     @classmethod
     def described_exchanges(cls) -> dict[str, str]:

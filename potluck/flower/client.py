@@ -7,7 +7,6 @@ the state before it, which gives the same since every draw comes from seed, name
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,10 +22,9 @@ from potluck.core.exchange_order import Phase
 from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival
-from potluck.core.payload import MAX_BYTES, Payload
-from potluck.core.requests import Exchange
+from potluck.core.payload import MAX_BYTES
 from potluck.core.samples import Samples, SharedData
-from potluck.engines.base import Answering, Session
+from potluck.engines.base import Answering
 from potluck.federation.admission import Admission
 from potluck.federation.fingerprint import check_resumable, participant_fingerprint
 from potluck.federation.method import Method
@@ -36,6 +34,7 @@ from potluck.flower.client_store import ClientStore, private_folder
 from potluck.flower.consent import channel_of, method_class, method_of
 from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
+from potluck.flower.phase_run import PhaseRun
 from potluck.flower.policy import Policy, PolicyError, reason_for_server
 from potluck.flower.protocol import (
     Accepted,
@@ -119,18 +118,12 @@ class Client:
         self._own_public = public is not None
         self._ledger: Ledger | None = None
         self._channel = Channel()
-        self._end: ChannelEnd | None = None
-        """This end of the channel, where payloads are coded."""
         self._invitation: Invitation | None = None
         self._method: Method | None = None
         self._answering: Mapping[str, Answering] = {}
         self._public: SharedData | None = None
         self._store: ClientStore | None = None
-        self._session: Session | None = None
-        """The participant's half, while it waits for the server's reply."""
-        self._reached: tuple[Phase, int, int] | None = None
-        """The phase, round and step at which it waits."""
-        self._exchange = ""  # at which it waits
+        self._half: PhaseRun | None = None
         self._model_of: int | None = None
         """The round after which the model is as it is now, if it is between rounds."""
         self._latest_round = 0  # that this run of the server has come to
@@ -147,7 +140,8 @@ class Client:
         try:
             answer = self._answer(message)
         except Exception as error:
-            self._session = None
+            if self._half is not None:
+                self._half.forget()
             if isinstance(error, PayloadError | PolicyError):  # what the server did, in a sentence
                 log.warning("%s did not answer: %s", name, error)
             else:
@@ -242,7 +236,7 @@ class Client:
     def _forget_invitation(self) -> None:
         """Nothing that was agreed to holds any more: no work is done for another federation in its place."""
         self._invitation, self._method, self._public = None, None, None
-        self._store, self._ledger, self._session = None, None, None
+        self._store, self._ledger, self._half = None, None, None
 
     def _prepare(self, invitation: Invitation, method: Method) -> None:
         """Makes the model, checks that all fits, and finds what was stored of this federation."""
@@ -264,8 +258,9 @@ class Client:
         self._store = ClientStore(folder, identity)
         note_invitation(folder, invitation)
         self._ledger = Ledger(folder / "ledger.json", self._policy, invitation.rounds)
-        self._session, self._model_of = None, None
-        self._end = None if self._channel.is_plain else ChannelEnd(self._channel, me)
+        self._model_of = None
+        end = None if self._channel.is_plain else ChannelEnd(self._channel, me)
+        self._half = PhaseRun(me, method, invitation.keep_optimizer, self._device, end)
 
     def _join(self, me: Participant) -> Samples | None:
         """Has the participant join anew; returns what it is tested on."""
@@ -277,6 +272,8 @@ class Client:
     def _advanced(self, store: ClientStore, ledger: Ledger, asked: Advance, body: bytes) -> Message:
         """Takes one step of a phase, or finds the answer that was given before."""
         place = asked.phase, asked.round, asked.step
+        if asked.step == 0 and body:
+            raise PayloadError(f"{asked.phase} {asked.round} is to begin with a reply, and nothing was sent yet")
         if not store.follows(*place):
             raise PayloadError(
                 f"step {asked.step} of {asked.phase} {asked.round} is asked for, and step {asked.step - 1} was not "
@@ -298,8 +295,9 @@ class Client:
         if asked.step == 0:
             ledger.begin(asked.phase)
         ledger.check()
+        assert self._half is not None
         with ledger.work():
-            if asked.step == 0 or self._session is None or self._reached != (asked.phase, asked.round, asked.step - 1):
+            if asked.step == 0 or not self._half.waits_at(asked.phase, asked.round, asked.step - 1):
                 self._go_back(store, asked)
             store.forget_from(*place)
             arrival = self._run(*place, body)
@@ -319,7 +317,8 @@ class Client:
         """To the state before the phase, and from there again to the step before the one asked for."""
         me = self.participant
         bodies = store.requests(asked.phase, asked.round, asked.step)
-        self._close()
+        if self._half is not None:
+            self._half.close()
         if asked.phase == "join":
             self._join(me)
         elif self._model_of is None or self._model_of != store.newest_state(asked.round - 1):
@@ -330,30 +329,10 @@ class Client:
 
     def _run(self, phase: Phase, round: int, step: int, body: bytes) -> Arrival:
         """Runs the participant's half to its next exchange, or to its end."""
-        assert self._invitation is not None
-        me, reply, end = self.participant, None, self._end
-        if step == 0:
-            if end is not None:
-                end.begin()
-            self._session = Session(me, getattr(self._method, phase)(me), phase, self._invitation.keep_optimizer)
-        else:
-            reply = Payload.from_bytes(body)
-            reply = reply if end is None else end.receive(reply)
-            assert self._method is not None
-            self._method.check_reply(self._exchange, me, reply)
-        session, self._model_of = self._session, None
-        if session is None:
-            raise PayloadError(f"step {step} of {phase} {round} is asked for, which ended before it")
-        began = time.perf_counter()
+        assert self._half is not None
+        self._model_of = None
         with self._interruptible():
-            reached = session.advance_alone(reply, self._device)
-        session.seconds += time.perf_counter() - began
-        if isinstance(reached, Exchange):
-            self._reached, self._exchange = (phase, round, step), reached.name
-            reached = reached if end is None else end.send(reached)
-            return Arrival(me.name, reached, seconds=session.seconds)
-        self._session = None
-        return Arrival(me.name, None, reached.value or {}, session.seconds)
+            return self._half.to_next(phase, round, step, body)
 
     def _response(self, store: ClientStore, asked: Advance, arrival: Arrival) -> Message:
         """Where the half has come to. At its end the state is stored first, and the model measured."""
@@ -384,11 +363,8 @@ class Client:
         if not 1 <= round <= self._invitation.rounds:
             raise PayloadError(f"an evaluation of round {round} was not agreed to; there are {self._invitation.rounds}")
         ledger.check()
-        if self._session is not None and self._reached is not None:
-            phase, at, _ = self._reached
-            self._close()
-            if phase == "round":
-                self._keep_state(store, at)
+        if self._half is not None and (left := self._half.close()) is not None and left[0] == "round":
+            self._keep_state(store, left[1])
         newest = store.newest_state(round)
         if newest is None:
             raise PayloadError(f"an evaluation of round {round} is asked for, and joining has not ended")
@@ -421,8 +397,3 @@ class Client:
     def _keep_state(self, store: ClientStore, round: int) -> None:
         store.keep_state(round, self.participant.snapshot())
         self._model_of = round
-
-    def _close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None

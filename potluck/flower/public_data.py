@@ -78,8 +78,12 @@ class PublicDataStore:
         payload = Payload.from_bytes(body)
         if info is None or checksum(payload) != info.sha256:
             raise PayloadError("the public data that came are not those that were announced")
+        public = from_payload(payload)
+        if (len(public.inputs), public.y is not None) != (info.count, info.labelled):
+            told = f"{len(public.inputs)} samples {'without' if public.y is None else 'with'} labels"
+            raise PayloadError(f"the public data that came are {told}, not those that were announced")
         self._path(info).write_bytes(body)
-        return from_payload(payload)
+        return public
 
     def _path(self, info: PublicDataInfo) -> Path:
         return self._folder / f"public-{info.sha256}.safetensors"

@@ -19,7 +19,7 @@ from potluck.core.architecture import Layout, difference, layout_of
 from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload
 from potluck.core.requests import Fit, Fitted
-from potluck.core.schema import Schema
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.agreement import agreed
 from potluck.federation.method import Needs, exchange
 from potluck.federation.participant import Participant
@@ -156,6 +156,21 @@ class Adapters(Averaging):
         averaged = [name for name in layout if name not in told["frozen"]]
         adapters = [name for path in self.sent(server, sender) for name in (down(path), up(path))]
         return schema_of(layout | told["adapters"], averaged + adapters)
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """What is averaged; of each layer perhaps an adapter, as large as one's own at most."""
+        specs, ranks = dict(schema_of(layout_of(self.averaged(me))).tensors or {}), {}
+        pairs = self.adapters(me)
+        for path, (a, b) in pairs.items():
+            rank = f"rows of A in {path}"
+            specs[down(path)] = TensorSpec((rank, *a.shape[1:]), a.dtype)
+            specs[up(path)] = TensorSpec((len(b), rank, *b.shape[2:]), b.dtype)
+            ranks[rank] = 1, self.most_rank(len(a))
+        return Schema(specs, lengths=ranks, optional=set(named(pairs)))
+
+    def most_rank(self, own: int) -> int:
+        """The rank that an adapter from the server has at most, by that of one's own."""
+        return own
 
     def sent(self, server: Server, sender: str) -> list[str]:
         """The layers whose adapters a participant sends."""

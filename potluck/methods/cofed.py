@@ -21,6 +21,7 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger, Merging
 from potluck.methods.label_sharing import USUAL
@@ -106,7 +107,7 @@ class CoFED(Merging):
         most = len(server.state["labels"][sender]) - 1
         return Schema({"votes": TensorSpec((server.public_size,), torch.int32, low=SILENT, high=most)})
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
+    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join", reply=nothing)
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Stores who knows which classes (eq. 15 and 16), as many as there is room for to count votes."""
         known: dict[str, list[Label]] = server.state.setdefault("labels", {})
@@ -121,7 +122,7 @@ class CoFED(Merging):
                 known[sender] = labels
         return Payload()
 
-    def result_schema(self, me: Participant) -> Schema:
+    def result_schema(self, me: Participant, sent: Schema) -> Schema:
         """Some of the public samples, each once, with labels that the participant knows, or values."""
         assert me.public is not None
         rows = TensorSpec(("rows",), torch.int32, low=0, high=len(me.public) - 1)

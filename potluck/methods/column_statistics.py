@@ -88,6 +88,12 @@ class Moments(NamedTuple):
         return Moments(len(known), mean, float(((known - mean) ** 2).sum()), float(known.min()), float(known.max()))
 
     @staticmethod
+    def read(row: list[float]) -> Moments:
+        """Those that somebody tells, none of which is negative that cannot be."""
+        known, mean, squares, low, high = row
+        return Moments(max(0, int(known)), mean, max(0.0, squares), low, high)
+
+    @staticmethod
     def together(parts: Iterable[Moments]) -> Moments:
         """Those of all numbers together (Chan, Golub and LeVeque, 1979)."""
         whole = Moments(0, 0.0, 0.0, math.inf, -math.inf)

@@ -22,6 +22,7 @@ from potluck.core.requests import Exchange, Fit, Tap, Work
 from potluck.core.samples import Samples
 from potluck.federation.method import Needs, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server, ServerModel
 from potluck.methods.averaging import NoPlainMean
 from potluck.methods.distillation import kl
@@ -160,7 +161,7 @@ class DENSE(NoPlainMean, KnownArchitectures, ServerTraining):
         yield Exchange("weights", Payload(self.shared(me)))
         return None
 
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]), reply=nothing)
     def weights(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains generator and student by turns against all uploads, which are in memory at once."""
         context = self.teachers(server, answers)

@@ -18,6 +18,7 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Answer, Leaving, Method, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server
 from potluck.methods.column_statistics import (
     Moments,
@@ -36,6 +37,7 @@ MOST_COLUMNS, LONGEST_NAME, LARGEST = 10_000, 200, 1e300
 QUARTILES = (0.25, 0.5, 0.75)
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
+Names = Annotated[list[Name], Field(max_length=100 * MOST_COLUMNS)]
 Kinds = Annotated[dict[Name, Literal["number", "category"]], Field(max_length=MOST_COLUMNS)]
 MOMENTS = ("known", "mean", "squares", "low", "high")
 UNKNOWN = (1.0, -1.0)
@@ -119,6 +121,7 @@ class Describe(Method):
     @exchange(
         lambda self, server, sender: Schema(facts={"columns": Kinds, "values": dict[Name, Counts], "classes": Counts}),
         phase="join",
+        reply=lambda self, me, sent: Schema(facts={"numbers": Names, "categories": Names}),
     )
     def columns(self, server: Server, answers: Answers) -> Payload:
         """The union of columns. One that is a category anywhere is one everywhere."""
@@ -140,13 +143,18 @@ class Describe(Method):
             {"values": dict[Name, Counts], "tells": Annotated[list[Statistic], Field(max_length=2)]},
         )
 
-    @exchange(moments_schema, phase="join")
+    def ranges_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Two values for each column of numbers."""
+        shape = (*(sent.tensors or {})["moments"].shape[:1], 2)
+        return Schema({"ranges": TensorSpec(shape, torch.float64, low=-LARGEST, high=LARGEST)})
+
+    @exchange(moments_schema, phase="join", reply=ranges_schema)
     def moments(self, server: Server, answers: Answers) -> Payload:
         """The moments of all values together; the reply is the range of each column."""
         parts: dict[str, list[Moments]] = {}
         tells: dict[str, list[str]] = {}
         for sender, payload in answers:
-            parts[sender] = [_as_moments(row) for row in payload["moments"].tolist()]
+            parts[sender] = [Moments.read(row) for row in payload["moments"].tolist()]
             tells[sender] = payload.facts["tells"]
             server.state["told"][sender]["values"] |= dict(payload.facts["values"])
 
@@ -171,7 +179,7 @@ class Describe(Method):
         """A row of bins for each column of numbers."""
         return Schema({"counts": TensorSpec((len(server.state["numbers"]), self.bins), torch.int64, low=0, high=2**53)})
 
-    @exchange(counts_schema, phase="join")
+    @exchange(counts_schema, phase="join", reply=nothing)
     def histograms(self, server: Server, answers: Answers) -> Payload:
         """All counts added up; with them the description is whole."""
         total = torch.zeros(len(server.state["numbers"]), self.bins, dtype=torch.int64)
@@ -224,11 +232,6 @@ def _histograms(table: Any, names: list[str], ranges: list[list[float]], told: D
         counts = binned(numbers, low, high, bins)
         row[:] = np.where(counts >= told.min_count, counts, 0)
     return torch.from_numpy(rows)
-
-
-def _as_moments(row: list[float]) -> Moments:
-    count, mean, squares, low, high = row
-    return Moments(max(0, int(count)), mean, max(0.0, squares), low, high)
 
 
 def _description(state: Mapping[str, Any], counts: Tensor) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.agreement import agreed
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions, draft_point
 from potluck.methods.averaging import Merger, Merging
@@ -153,10 +154,15 @@ class DraftFed(Merging):
         lasts = [other for other in depths if other <= depth] if self.lambda2 else []
         return sorted({*first, *lasts})
 
+    def shown_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Which of one's convolutions are shown."""
+        depth = len(convolutions(me.model, self.count_shortcuts)) if self.requires().convolutions else 1
+        return Schema(facts={"shown": Annotated[list[Annotated[int, Field(ge=1, le=depth)]], Field(max_length=depth)]})
+
     def _told_schema(self) -> Schema:
         return Schema(facts={"depth": Depth, "labels": LabelsFact if self.lambda3 else NoLabels})
 
-    @exchange(lambda self, server, sender: self._told_schema(), phase="join")
+    @exchange(lambda self, server, sender: self._told_schema(), phase="join", reply=shown_schema)
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Replies to each which convolutions to send drafts of, once all depths are known."""
         told = {sender: payload.facts for sender, payload in answers}
@@ -170,7 +176,7 @@ class DraftFed(Merging):
         shape = TensorSpec((len(server.state["shown"][sender]), 3), torch.int32, low=1, high=LONGEST)
         return ShapesSchema({"shapes": shape}, samples=self._rows(server), budget=server.budget)
 
-    @exchange(_shapes_schema, phase="join")
+    @exchange(_shapes_schema, phase="join", reply=nothing)
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Stores the shapes of all drafts that each will send."""
         shapes: dict[str, dict[str, list[int]]] = {}
@@ -186,7 +192,8 @@ class DraftFed(Merging):
     @exchange(
         lambda self, server, sender: Schema(
             {name: TensorSpec((self._rows(server), *shape)) for name, shape in server.state["shapes"][sender].items()}
-        )
+        ),
+        reply=lambda self, me, sent: sent.only(self._weights(me.state["depth"])),
     )
     def drafts(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Each one's targets (eq. 4, 6 and 8): the mean over all who send that layer's draft, in its own shape.

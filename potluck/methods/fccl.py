@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -143,7 +144,11 @@ class FCCL(LabelSharing):
             rows = len(turns[min(self.at_batch(server), len(turns) - 1)])
         return Schema({"logits": TensorSpec((rows, len(server.state["labels"])))})
 
-    @exchange(logits_schema, repeats=True)
+    def mean_schema(self, me: Participant, sent: Schema) -> Schema:
+        """The mean of what all have sent; where one's own in it is replaced, also of how many."""
+        return replace(sent, facts={"heard": Annotated[int, Field(ge=1)]} if self.own == "previous" else {})
+
+    @exchange(logits_schema, repeats=True, reply=mean_schema)
     def mean(self, server: Server, answers: Answers) -> Payload:
         """Equation 3: Z̄, everybody's mean, one's own included."""
         mean, heard = self.merged(server, answers, "logits")

@@ -28,7 +28,7 @@ def probabilities_schema(method: Method, server: Server, sender: str) -> Schema:
     return Schema({"probabilities": TensorSpec(shape, **server.task.bounds)})
 
 
-def soft_labels_schema(method: Method, me: Participant) -> Schema:
+def soft_labels_schema(method: Method, me: Participant, sent: Schema) -> Schema:
     """The same, as a participant reads them."""
     assert me.public is not None
     return Schema({"probabilities": TensorSpec((len(me.public), len(me.task.columns)), **me.task.bounds)})

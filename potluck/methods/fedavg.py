@@ -16,6 +16,7 @@ from potluck.core.samples import Samples
 from potluck.federation.method import Answer, Needs, Steps, exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
+from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 
 GLOBAL, TUNED = "global", "tuned"
@@ -45,7 +46,7 @@ class Averaging(WeightSharing):
         """What a participant sends after its training."""
         return Payload(self.shared(me))
 
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]))
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]), reply=received)
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """w ← Σ (n_k / n) w_k, over those who took part."""
         merge = Merge(self, server)

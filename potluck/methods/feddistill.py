@@ -20,6 +20,7 @@ from potluck.core.model_view import ModelView
 from potluck.core.objectives import Context
 from potluck.core.payload import Payload
 from potluck.core.requests import Exchange, Fit
+from potluck.core.schema import Schema
 from potluck.core.tasks import weighted_mean
 from potluck.federation.method import Leaving, Needs, Replies, Steps, exchange
 from potluck.federation.participant import Participant
@@ -100,7 +101,11 @@ class FedDistill(NoPlainMean, LabelSharing):
         me.state["soft"] = as_probabilities(reply["means"]) * reply["counts"].clamp(max=1)[:, None]
         return None
 
-    @exchange(lambda self, server, sender: class_means_schema(*(len(server.state["labels"]),) * 2))
+    def mean_schema(self, me: Participant, sent: Schema) -> Schema:
+        """A row of logits for each label, and of how many participants it is the mean."""
+        return class_means_schema(len(me.labels), len(me.labels), "samples")
+
+    @exchange(lambda self, server, sender: class_means_schema(*(len(server.state["labels"]),) * 2), reply=mean_schema)
     def answers(self, server: Server, answers: Answers) -> Replies:
         """G: for each class the mean over those who have it, without the receiver's own (equation of section 2)."""
         told = dict(answers)

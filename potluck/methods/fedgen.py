@@ -27,6 +27,7 @@ from potluck.methods.distillation import kl
 from potluck.methods.head_sharing import HeadSharing, head_of, head_shape, linear_head
 from potluck.methods.own_loss import own_loss
 from potluck.methods.server_training import ServerTraining
+from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, schema_of
 
 GENERATOR = "generator"
@@ -186,12 +187,25 @@ class FedGen(HeadSharing, ServerTraining):
         trained = {f"{GENERATOR}.{name}": entry for name, entry in server.models[GENERATOR].weights().items()}
         return Payload({**head, **trained, "cumulated": server.state["cumulated"]})
 
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """The head, and once there is one the generator."""
+        entries = self.entries_schema(me).tensors or {}
+        built = me.models[GENERATOR].weights()  # in one's own precision; it travels in the server's
+        trained = {
+            f"{GENERATOR}.{name}": TensorSpec(
+                tuple(entry.shape), torch.float32 if entry.is_floating_point() else entry.dtype
+            )
+            for name, entry in built.items()
+        }
+        more = {**trained, "cumulated": TensorSpec((len(me.labels),), low=0, high=1.01)}
+        return Schema({**entries, **more}, optional=set(more))
+
     def weights_schema(self, server: Server, sender: str) -> Schema:
         """A head, and counts of classes."""
         more = {"counts": TensorSpec((head_shape(server)[0],), torch.int64, low=0)}
         return schema_of(server.state["layouts"][sender], more=more)
 
-    @exchange(weights_schema)
+    @exchange(weights_schema, reply=received)
     def weights(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains the generator against the uploaded heads, and averages the heads."""
         merge, told = Merge(self, server), sorted(answers, key=lambda answer: answer[0])

@@ -20,6 +20,7 @@ from potluck.methods.averaging import NoPlainMean
 from potluck.methods.head_sharing import HeadSharing, global_head, head_of, head_shape, head_spec
 from potluck.methods.prototypes import class_means_payload, class_means_schema
 from potluck.methods.server_training import ServerTraining
+from potluck.methods.weight_replies import received
 
 
 class FedGH(NoPlainMean, HeadSharing, ServerTraining):
@@ -68,7 +69,7 @@ class FedGH(NoPlainMean, HeadSharing, ServerTraining):
         """Class means of the width that the head reads."""
         return class_means_schema(*head_shape(server))
 
-    @exchange(prototypes_schema)
+    @exchange(prototypes_schema, reply=received)
     def prototypes(self, server: Server, answers: Answers) -> ServerSteps:
         """Equations 6 and 7: trains the head on all pairs, by name, and sends it back."""
         told = sorted(answers, key=lambda answer: answer[0])

@@ -25,11 +25,11 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server
+from potluck.methods.drawn_pairs import IN, OUT, DrawnPairs
+from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
-
-IN, OUT = "features/in", "features/out"
-"""The names under which the pairs (s_in, s_out) travel beside the weights."""
 
 Lengths = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=8)]
 Shapes = Annotated[list[Lengths], Field(min_length=2, max_length=2)]
@@ -139,7 +139,7 @@ class FedIN(WeightSharing):
             dtype = me.network.dtype
             me.state["features"] = {"s_in": reply[IN].to(dtype), "s_out": reply[OUT].to(dtype)}
 
-    @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}), phase="join")
+    @exchange(lambda self, server, sender: Schema(facts={"shapes": Shapes}), phase="join", reply=nothing)
     def shapes(self, server: Server, answers: Answers) -> Payload:
         """Stores the shape of each one's features; only those of one shape learn from each other's."""
         server.state.setdefault("shapes", {}).update({sender: payload.facts["shapes"] for sender, payload in answers})
@@ -148,13 +148,14 @@ class FedIN(WeightSharing):
 
     @exchange(
         lambda self, server, sender: replace(
-            schema_of(server.state["layouts"][sender], more=self.pair_schema(server, sender)),
+            schema_of(server.state["layouts"][sender], more=self.pair_schema(server.state["shapes"][sender])),
             lengths={"pairs": (1, self.pairs)},
-        )
+        ),
+        reply=received,
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
-        merge, drawn = Merge(self, server), Drawn(self.pairs)
+        merge, drawn = Merge(self, server), DrawnPairs(self.pairs)
         for sender, payload in answers:
             if merge.add(sender, payload.tensors) and self.intermediate:
                 draw = generator(server.seed, "pairs", server.round, sender)
@@ -167,36 +168,17 @@ class FedIN(WeightSharing):
         pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})
         return Payload({**self.entries(server, sender), **pairs})
 
-    def pair_schema(self, server: Server, sender: str) -> dict[str, TensorSpec]:
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Weights, and pairs of features where somebody has sent some of one's shape."""
+        entries, pairs = self.entries_schema(me).tensors or {}, self.pair_schema(me.state["shapes"])
+        return Schema({**entries, **pairs}, lengths={"pairs": (1, self.pairs)}, optional=set(pairs))
+
+    def pair_schema(self, shapes: list[list[int]]) -> dict[str, TensorSpec]:
+        """What pairs of features of these shapes look like."""
         if not self.intermediate:
             return {}
-        entering, leaving = server.state["shapes"][sender]
+        entering, leaving = shapes
         return {IN: TensorSpec(("pairs", *entering)), OUT: TensorSpec(("pairs", *leaving))}
-
-
-class Drawn:
-    """Draws a few pairs from all that are sent, each equally likely, whatever the order in which they arrive.
-
-    Args:
-        count: how many pairs of one shape are drawn.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._kept: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
-
-    def add(self, shape: str, inner: Tensor, outer: Tensor, draw: torch.Generator) -> None:
-        """Every pair gets a random number; those with the smallest stay."""
-        found = (torch.rand(len(inner), generator=draw), inner, outer)
-        if shape in self._kept:
-            old = self._kept[shape]
-            found = (torch.cat([old[0], found[0]]), torch.cat([old[1], inner]), torch.cat([old[2], outer]))
-        best = found[0].argsort()[: self._count]
-        self._kept[shape] = (found[0][best], found[1][best], found[2][best])
-
-    def batches(self) -> dict[str, dict[str, Tensor]]:
-        """The pairs drawn for each shape."""
-        return {shape: {IN: inner, OUT: outer} for shape, (_, inner, outer) in self._kept.items()}
 
 
 def local(model: ModelView, batch: Batch, context: Context) -> Tensor:

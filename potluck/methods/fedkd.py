@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from potluck.core.architecture import layout_of
 from potluck.core.inputs import Batch
 from potluck.core.model_spec import OWN
 from potluck.core.model_view import ModelView
@@ -116,6 +117,11 @@ class FedKD(CommonFeatures):
         self.take(me, Payload({name: entry + change[name] for name, entry in old.items()}))
         me.state["round"] = me.round
         return None
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """A change with its matrices as factors; the weights themselves for those who sat out."""
+        whole = self.entries_schema(me)
+        return Schema(compressed_specs(layout_of(self.shared(me)))) if sent.tensors else whole
 
     def update_schema(self, server: Server, sender: str) -> Schema:
         """An update with its matrices as factors, of any rank."""

@@ -89,7 +89,7 @@ class FedMD(LabelSharing):
         """A row of scores for each sample of the round."""
         return Schema({"scores": TensorSpec((min(self.subset, server.public_size), len(server.state["labels"])))})
 
-    @exchange(scores_schema)
+    @exchange(scores_schema, reply=lambda self, me, sent: sent)
     def consensus(self, server: Server, answers: Answers) -> Payload:
         """f̃(x) = (1/m) Σ f_k(x)."""
         return Payload({"scores": self.merged(server, answers, "scores")[0]})

@@ -69,7 +69,7 @@ class FedProto(PrototypeSharing):
         distances = torch.cdist(features, prototypes, compute_mode="donot_use_mm_for_euclid_dist")
         return (-distances).masked_fill(~me.state["known"], -torch.inf).softmax(dim=1)
 
-    @exchange(PrototypeSharing.prototypes_schema)
+    @exchange(PrototypeSharing.prototypes_schema, reply=PrototypeSharing.current_schema)
     def prototypes(self, server: Server, answers: Answers) -> Replies | ServerSteps:
         """Equation 6: each class's mean over those who have it; the old one where nobody of this round has."""
         old, counts = server.state["means"], torch.zeros_like(server.state["counts"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -75,6 +76,10 @@ class FedRolex(WidthScaling):
     def take(self, me: Participant, reply: Payload) -> None:
         super().take(me, reply)
         me.state["rolls"] = bool(reply.facts.get("rolls"))
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """A window; at the end of a round also whether it rolls on."""
+        return replace(self.entries_schema(me), facts={"rolls": bool} if sent.tensors else {})
 
     def reply(self, server: Server, sender: str) -> Payload:
         ahead = 1 if self.left_with == "next" else 0

@@ -19,6 +19,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger
 from potluck.methods.head_sharing import HeadSharing, head_shape
+from potluck.methods.weight_replies import received
 from potluck.methods.windows import Part
 
 
@@ -101,6 +102,10 @@ class FedSSA(HeadSharing):
             head[name][classes] = (1 - mu if self.convex else 1) * rows + mu * head[name][classes]
         super().take(me, Payload(head))
 
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """A row for each of one's classes."""
+        return Schema.of(me.state["rows"])
+
     def classes(self, server: Server, sender: str) -> Tensor:
         """The places, in the label space, of the labels of which a participant has samples."""
         most, _ = head_shape(server)
@@ -114,7 +119,7 @@ class FedSSA(HeadSharing):
             {name: TensorSpec((count, *shape[1:]), dtype_named(kind)) for name, (kind, *shape) in layout.items()}
         )
 
-    @exchange(rows_schema)
+    @exchange(rows_schema, reply=received)
     def rows(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Eq. 6: each class's mean row over those who have it."""
         old, last = server.state["global"], dict(server.state.get("last", {}))

@@ -9,16 +9,20 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
+from potluck.core.architecture import layout_of
 from potluck.core.payload import LazyReplies, Payload, dtype_named
 from potluck.core.requests import Fitted, Request
-from potluck.core.schema import Schema
+from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import exchange
 from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.adapter_pairs import Pairs, down, named, paired, product, up
 from potluck.methods.adapters import Adapters
 from potluck.methods.robust import NoMean
+from potluck.methods.weight_sharing import schema_of
 
+MOST_RANK = 2**16
+"""How large the rank of all participants' adapters may be together."""
 ADDED = "added/"
 """What the names begin with of all that has been added to layers so far."""
 
@@ -84,6 +88,19 @@ class FLoRA(Adapters):
                 news[up(path)] = torch.zeros_like(b)
         me.load(news)
         me.state["added"] = added
+
+    def most_rank(self, own: int) -> int:
+        """Adapters of all participants are stacked."""
+        return MOST_RANK
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Stacked adapters, or for those who sat out what has been added to each layer."""
+        if sent.tensors:
+            return super().reply_schema(me, sent)
+        pairs = self.adapters(me)
+        added = {f"{ADDED}{path}": TensorSpec((len(b), a[0].numel()), a.dtype) for path, (a, b) in pairs.items()}
+        averaged = schema_of(layout_of(self.averaged(me))).tensors or {}
+        return Schema({**averaged, **added}, optional=set(added))
 
     @exchange(lambda self, server, sender: Schema())
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:

@@ -15,6 +15,7 @@ from potluck.core.schema import Schema
 from potluck.federation.agreement import agreed
 from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import nothing
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger, Merging
 from potluck.methods.windows import Part
@@ -34,7 +35,7 @@ class LabelSharing(Merging):
         yield Exchange("labels", Payload(facts={"labels": list(me.task.columns)}))
         return None
 
-    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join")
+    @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join", reply=nothing)
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all have the same label space, so that rows and columns agree."""
         told = {sender: payload.facts["labels"] for sender, payload in answers}

@@ -60,8 +60,7 @@ def _product(sent: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
     if name in sent:
         return sent[name]
     left, values, right = (sent[f"{name} {part}"] for part in PARTS)
-    rank = min(left.shape[1], len(values), len(right))  # a sender may say three different ones
-    return ((left[:, :rank] * values[:rank]) @ right[:rank]).reshape(like.shape)
+    return ((left * values) @ right).reshape(like.shape)
 
 
 def compressed_specs(layout: Layout) -> dict[str, TensorSpec]:
@@ -73,6 +72,7 @@ def compressed_specs(layout: Layout) -> dict[str, TensorSpec]:
         if shape is None:
             specs[name] = TensorSpec(whole, dtype)
         else:
-            parts = ((shape[0], None), (None,), (None, shape[1]))
+            rank = f"rank of {name}"
+            parts = ((shape[0], rank), (rank,), (rank, shape[1]))
             specs.update({f"{name} {part}": TensorSpec(one, dtype) for part, one in zip(PARTS, parts, strict=True)})
     return specs

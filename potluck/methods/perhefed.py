@@ -21,6 +21,7 @@ from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import as_sent, nothing
 from potluck.federation.server import Answers, Server
 from potluck.learners.structure import convolutions
 from potluck.methods import offsets
@@ -112,7 +113,7 @@ class PerHeFed(Merging):
             own[name][filters] = reply[str(k)].reshape(len(filters), *own[name].shape[1:])
         me.load({name: own[name] for name in me.state["shared"]})
 
-    @exchange(lambda self, server, sender: STRUCTURE, phase="join")
+    @exchange(lambda self, server, sender: STRUCTURE, phase="join", reply=nothing)
     def structure(self, server: Server, answers: Answers) -> Payload:
         """Section 3.2.1, the fit-all global model: the k-th shared layers' largest size in each dimension."""
         told = dict(answers)
@@ -159,7 +160,7 @@ class PerHeFed(Merging):
         layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
         return {"dtype": told.facts["dtype"], "layers": layers}
 
-    @exchange(lambda self, server, sender: _schema(server.state["relations"][sender]))
+    @exchange(lambda self, server, sender: _schema(server.state["relations"][sender]), reply=as_sent)
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 3.2.3: the mean of each position over those who share it, weighted by their non-zero parameters."""
         relations, old = server.state["relations"], server.state["global"]

@@ -54,10 +54,18 @@ class PrototypeSharing(LabelSharing):
 
     def join(self, me: Participant) -> Steps:
         yield from super().join(me)
-        width = feature_width(me.model, self.place(me), me.network.example(me.data, me.plan))
-        self.take(me, (yield Exchange("features", Payload(facts={"width": width}))))
+        self.take(me, (yield Exchange("features", Payload(facts={"width": self.width(me)}))))
         me.state["round"] = 0
         return None
+
+    def width(self, me: Participant) -> int:
+        """How many numbers a participant's feature has."""
+        return feature_width(me.model, self.place(me), me.network.example(me.data, me.plan))
+
+    def current_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Everybody's prototypes, of the width of one's own."""
+        known = me.state.get("prototypes")
+        return class_means_schema(len(me.labels), self.width(me) if known is None else known.shape[1], "samples")
 
     def take(self, me: Participant, reply: Payload) -> None:
         """Everybody's prototypes: zeros, and a count of zero, for a class that nobody has."""
@@ -80,7 +88,7 @@ class PrototypeSharing(LabelSharing):
         most = max(server.budget // (8 * len(server.state["labels"])), 1)
         return Schema(facts={"width": Annotated[int, Field(ge=1, le=most)]})
 
-    @exchange(width_schema, phase="join")
+    @exchange(width_schema, phase="join", reply=current_schema)
     def features(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all features have one width; there are no prototypes yet, unless others joined before."""
         told = {sender: payload.facts["width"] for sender, payload in answers}
@@ -90,7 +98,7 @@ class PrototypeSharing(LabelSharing):
         server.state.setdefault("counts", torch.zeros(classes, dtype=torch.int64))
         return self.current(server)
 
-    @exchange(lambda self, server, sender: Schema(), optional=True)
+    @exchange(lambda self, server, sender: Schema(), optional=True, reply=current_schema)
     def fetch(self, server: Server, answers: Answers) -> Payload:
         """Sends the current prototypes to those that sat out."""
         for _ in answers:

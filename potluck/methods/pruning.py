@@ -6,8 +6,8 @@ What is kept travels alone: an entry's kept values in a row, and which they are 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from potluck.core.architecture import Layout, layout_of
 from potluck.core.errors import PayloadError
 from potluck.core.payload import Payload, dtype_named
 from potluck.core.requests import Exchange, Fit, Predict, Request
@@ -175,16 +176,25 @@ class Pruning(Averaging):
 
     def sparse_schema(self, server: Server, sender: str) -> Schema:
         """What is kept of each entry, and which values or filters they are."""
-        layout, prunable = server.state["layouts"][sender], server.state["told"][sender]["prunable"]
+        return self._sparse(server.state["layouts"][sender], server.state["told"][sender]["prunable"])
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """The same; of what one has not sent yet, the whole."""
+        entries = self.entries_schema(me).tensors or {}
+        sparse = self._sparse(layout_of(self.shared(me)), self.prunable(me))
+        return replace(sparse, whole={name: entries[name] for name in sparse.sizes})
+
+    def _sparse(self, layout: Layout, prunable: Collection[str]) -> Sparse:
         specs, sizes = {}, {}
-        for name, (kind, *shape) in layout.items():
-            found = list(shape)
+        for name, (kind, *lengths) in layout.items():
+            shape = [int(length) for length in lengths]
+            found: list[int | None] = [*shape]
             if name in prunable:
                 masked = self.mask_shape(shape)
                 sizes[name] = math.prod(masked)
                 specs[f"{KEPT}{name}"] = TensorSpec((math.ceil(sizes[name] / 8),), torch.uint8)
                 found = [None, *shape[len(masked) :]]
-            specs[name] = TensorSpec(tuple(found), dtype_named(kind))
+            specs[name] = TensorSpec(tuple(found), dtype_named(str(kind)))
         return Sparse(specs, sizes=sizes)
 
     @exchange(sparse_schema)
@@ -236,13 +246,20 @@ class Sparse(Schema):
 
     Args:
         sizes: entry → the size of its mask.
+        whole: entry → what it must look like without a mask; by default there must be one.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
+    whole: Mapping[str, TensorSpec] = field(default_factory=dict)
 
     def check(self, payload: Payload) -> None:
-        super().check(payload)
+        whole = {name: like for name, like in self.whole.items() if f"{KEPT}{name}" not in payload.tensors}
+        masks = {f"{KEPT}{name}" for name in whole}
+        sparse = {name: like for name, like in (self.tensors or {}).items() if name not in masks}
+        Schema({**sparse, **whole}, self.facts).check(payload)
         for name, size in self.sizes.items():
+            if name in whole:
+                continue
             kept, found = int(unpacked(payload[f"{KEPT}{name}"], [size]).sum()), len(payload[name])
             if kept != found:
                 raise PayloadError(f"it keeps {kept} of {name!r} and sends {found}")

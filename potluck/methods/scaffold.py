@@ -116,6 +116,11 @@ class SCAFFOLD(FedAvg):
         if control := group_of(reply, CONTROL):
             me.state["c"] = control
 
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """Weights, and a control variate for each that is trained."""
+        entries = self.entries_schema(me).tensors or {}
+        return Schema({**entries, **{f"{CONTROL}/{name}": entries[name] for name in me.state["c"]}})
+
     @exchange(lambda self, server, sender: Schema.of(self.reply(server, sender).tensors))
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """The mean, and c ← c + ΣΔc_i / N."""

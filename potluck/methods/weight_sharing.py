@@ -29,6 +29,7 @@ from potluck.federation.participant import Participant
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger, Merging
 from potluck.methods.layout_fact import layout_fact
+from potluck.methods.weight_replies import asked_for, received, started
 from potluck.methods.windows import Part, WindowPlace, window
 
 MOST_SAMPLES = 2**40
@@ -135,6 +136,14 @@ class WeightSharing(Merging):
         """Loads the weights in a reply."""
         self.network(me).load(reply.tensors)
 
+    def entries_schema(self, me: Participant) -> Schema:
+        """Values of all entries that a participant shares."""
+        return schema_of(layout_of(self.shared(me)))
+
+    def reply_schema(self, me: Participant, sent: Schema) -> Schema:
+        """What a participant may receive at the end of a round, and when it catches up."""
+        return self.entries_schema(me)
+
     def key(self, layout: Layout, name: str) -> str:
         """Entries of one key are averaged."""
         alike = layout[name] if self.aggregation == "layerwise" else layout
@@ -179,7 +188,7 @@ class WeightSharing(Merging):
         """What counts of a participant's entries, where not all of an entry does."""
         return {}
 
-    @exchange(lambda self, server, sender: self.greeting(server, sender), phase="join")
+    @exchange(lambda self, server, sender: self.greeting(server, sender), phase="join", reply=asked_for)
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
         layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
@@ -240,7 +249,7 @@ class WeightSharing(Merging):
             raise PayloadError("it has the weights to start from already")
         return schema_of(server.state["layouts"][sender], server.state["send"][sender])
 
-    @exchange(starting, phase="join", repeats=True)
+    @exchange(starting, phase="join", repeats=True, reply=started)
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the first values to all, once there are all: instead of one that fails the next owner is asked."""
         told = {sender: payload.tensors for sender, payload in answers}
@@ -268,7 +277,7 @@ class WeightSharing(Merging):
         """From the old values to the new ones, when all are merged: by default to the means, where there are any."""
         server.state["global"] = {**server.state["global"], **means}
 
-    @exchange(lambda self, server, sender: Schema(), optional=True)
+    @exchange(lambda self, server, sender: Schema(), optional=True, reply=received)
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the current weights to those that sat out."""
         return self.replies(server, [sender for sender, _ in answers])

@@ -89,8 +89,14 @@ class WidthScaling(Averaging):
     def introduction(self, me: Participant) -> dict[str, Any]:
         owned = occurring(me).tolist() if self.masked_classes else [True] * me.task.outputs
         own = {"head": list(self.heads(me)), "labels": list(me.task.columns), "owned": owned}
-        statistics = sorted(super().personal(me)) if self._asks_for_statistics else []
-        return {**super().introduction(me), **own, "statistics": statistics}
+        return {**super().introduction(me), **own, "statistics": sorted(self._sent_alone(me))}
+
+    def entries_schema(self, me: Participant) -> Schema:
+        """Statistics that participants keep are sent, but do not come back."""
+        return super().entries_schema(me).only(set(self.shared(me)) - self._sent_alone(me))
+
+    def _sent_alone(self, me: Participant) -> set[str]:
+        return super().personal(me) if self._asks_for_statistics else set()
 
     @property
     def _asks_for_statistics(self) -> bool:

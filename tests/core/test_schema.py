@@ -169,3 +169,15 @@ def test_a_row_of_nothing_is_spread_evenly():
         found = TensorSpec((3, width), low=0, row_sum=1).nearest(torch.zeros(3, width))
         assert found.tolist() == [[1 / width] * width] * 3
     assert TensorSpec((3, 0), low=0, row_sum=1).nearest(torch.zeros(3, 0)).shape == (3, 0)
+
+
+def test_some_tensors_may_be_left_out_and_a_schema_can_be_of_some_alone():
+    schema = Schema({"w": TensorSpec((2,)), "more": TensorSpec((3,))}, optional={"more"})
+    schema.check(Payload({"w": torch.zeros(2)}))
+    schema.check(Payload({"w": torch.zeros(2), "more": torch.zeros(3)}))
+    for odd in ({"more": torch.zeros(3)}, {"w": torch.zeros(2), "more": torch.zeros(2)}):
+        with pytest.raises(PayloadError):
+            schema.check(Payload(odd))
+    schema.only(["more"]).check(Payload({"more": torch.zeros(3)}))
+    with pytest.raises(PayloadError, match="'w' was not asked for"):
+        schema.only(["more"]).check(Payload({"w": torch.zeros(2), "more": torch.zeros(3)}))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-import torch
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from torch import nn
 
 import potluck
-from potluck.core.errors import PayloadError, SettingsError
+from potluck.core.errors import SettingsError
 from potluck.core.exchange_order import ExchangeTurn
 from potluck.core.payload import Payload
 from potluck.core.schema import Schema, TensorSpec
@@ -220,35 +219,6 @@ def test_layers_of_ones_own_may_differ():
     (reason,) = Needs(torch_module=True, same_architecture=True).unmet(people, "nothing")
     assert "p1's 3.bias is missing" in reason
     assert Needs(torch_module=True, same_architecture=True, own_layers=1).unmet(people, "nothing") == []
-
-
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        ({"x": torch.tensor([1.0, -1.0])}, None),
-        ({"bn.running_var": torch.tensor([0.5])}, None),
-        ({"x": torch.tensor([float("nan")])}, "NaN or infinity"),
-        ({"x": torch.tensor([1e30])}, "expected at most"),
-        ({"bn.running_var": torch.tensor([-0.5])}, "expected at least 0"),
-    ],
-)
-def test_a_reply_of_which_nothing_is_said_has_lawful_numbers(reply, why):
-    if why is None:
-        First().check_reply("weights", None, Payload(reply))
-    else:
-        with pytest.raises(PayloadError, match=why):
-            First().check_reply("weights", None, Payload(reply))
-
-
-def test_a_reply_is_as_the_method_says():
-    class Said(Method):
-        @exchange(lambda self, server, sender: Schema(), reply=lambda self, me: Schema(facts={"n": int}))
-        def ask(self, server, answers):
-            return Payload(facts={"n": 1})
-
-    Said().check_reply("ask", None, Payload(facts={"n": 1}))
-    with pytest.raises(PayloadError, match="'n' is missing"):
-        Said().check_reply("ask", None, Payload())
 
 
 def test_what_a_method_leaves_unsaid():

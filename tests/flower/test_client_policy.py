@@ -34,11 +34,20 @@ def test_inviting_again_makes_no_more_rounds(tmp_path, caplog):
     """Each new invitation let the server play all rounds anew: 200 trainings for one that was agreed to."""
     trained = 0
     for course in range(20):
-        client, _ = invited(tmp_path, Local(), {"rounds": 1})
-        client.answer(Advance(phase="join", round=0, step=0).message(bytes(course)))
-        trained += play(client, 1)["kind"] == "end"
+        client, _ = invited(tmp_path, FedAvg(), {"rounds": 1})
+        join_with(client, {name: entry * 0 + course for name, entry in client.participant.weights().items()})
+        trained += play(client, 1)["kind"] == "exchange"
     assert trained == 11
     assert "allows 11 trainings in this federation, which are done" in caplog.text
+
+
+def test_nothing_comes_with_the_beginning_of_a_phase(tmp_path, caplog):
+    """Else a server had a phase played again, from the same state, as often as it likes."""
+    client, _ = invited(tmp_path, Local())
+    assert client.answer(Advance(phase="join", round=0, step=0).message(b"another course")).head["kind"] == "failed"
+    assert "join 0 is to begin with a reply, and nothing was sent yet" in caplog.text
+    assert client._ledger.spent.joinings == 0
+    assert play(client, 0, "join")["kind"] == "end"
 
 
 def test_a_round_is_evaluated_once_and_none_before_the_first(tmp_path):
@@ -78,7 +87,6 @@ def test_joining_again_or_asking_of_later_rounds_measures_nothing_new(tmp_path):
     first = client.answer(Evaluate(round=9).message()).head["metrics"]
     assert client._store.newest_state(9) == 1, "a half that was cut off in round 1 belongs to round 1"
     for number in (9, 10, 11):
-        client.answer(Advance(phase="round", round=1, step=0).message(b"another course"))
         assert client.answer(Evaluate(round=number).message()).head["metrics"] == first
 
 

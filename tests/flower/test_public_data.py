@@ -79,6 +79,14 @@ def test_what_was_not_announced_is_not_kept(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("odd", [{"count": 3}, {"labelled": False}])
+def test_public_data_are_as_many_as_the_owner_agreed_to(odd, tmp_path):
+    payload = to_payload(shared(PUBLIC))
+    with pytest.raises(PayloadError, match="the public data that came are 30 samples with labels, not those"):
+        PublicDataStore(tmp_path, None).keep(info(payload).model_copy(update=odd), payload.to_bytes())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_owners_copy_is_loaded_with_the_seed_and_compared(tmp_path):
     seeds, payload = [], to_payload(shared(PUBLIC))
     store = PublicDataStore(tmp_path, lambda seed: (seeds.append(seed), shared(PUBLIC))[1])

@@ -12,6 +12,8 @@ from potluck.core.errors import PayloadError
 from potluck.core.labels import UNLABELLED
 from potluck.core.payload import Payload
 from potluck.core.samples import Samples
+from potluck.core.schema import Schema
+from potluck.federation.replies import check_reply
 from potluck.federation.server import Server
 from potluck.methods.cofed import SILENT, CoFED, inverse_frequency, votes
 from tests.tables import made_data, mlp, participants
@@ -223,7 +225,7 @@ def test_a_reply_names_public_rows_once_and_ones_own_labels(rows, labels, why):
     potluck.Federation([me, *participants([mlp(1)])], CoFED(), public=made_data(30, 1)[0], engine="serial")
     reply = Payload({"rows": torch.tensor(rows).int(), "labels": torch.tensor(labels).int()})
     if why is None:
-        CoFED().check_reply("votes", me, reply)
+        check_reply(CoFED(), "votes", me, Schema(), reply)
     else:
         with pytest.raises(PayloadError, match=why):
-            CoFED().check_reply("votes", me, reply)
+            check_reply(CoFED(), "votes", me, Schema(), reply)
