@@ -18,7 +18,7 @@ SMALLEST = 16
 """How many pixels an image has at least: FedAvg's network takes two convolutions of 5×5 and two poolings."""
 
 
-def htfe(input_shape: Sequence[int], classes: int, member: str, features: int = 512) -> nn.Module:
+def htfe(input_shape: Sequence[int], classes: int, member: str = "resnet18", features: int = 512) -> nn.Module:
     """A network of HtFLlib's family of eight; GoogLeNet and MobileNetV2 are torchvision's, and need the extra `vision`.
 
     What a network makes of an image is averaged to so many features, which its last layer reads: so prototypes and
@@ -27,8 +27,8 @@ def htfe(input_shape: Sequence[int], classes: int, member: str, features: int = 
     Args:
         input_shape: channels, height and width of an image.
         classes: how many logits it puts out.
-        member: "cnn" (FedAvg's), "googlenet", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101" or
-            "resnet152".
+        member: "cnn" (FedAvg's), "googlenet", "mobilenet_v2", "resnet18" (the default), "resnet34", "resnet50",
+            "resnet101" or "resnet152".
         features: how many features the last layer reads; by default 512.
     """
     shape = image_shape("htfe", input_shape, SMALLEST)

@@ -68,7 +68,7 @@ def test_what_cannot_be_is_told(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("potluck.models.htfe.importlib.import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(ModelError, match=r"googlenet needs torchvision: pip install '.\[vision\]'"):
         build("htfe", (3, 32, 32), 10, member="googlenet")
 
