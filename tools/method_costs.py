@@ -85,7 +85,8 @@ def cost_of(federation: Federation, family: str) -> Cost:
         return fmean(samples[one, n] / len(people[one].data) for one in people for n in range(2, rounds + 1))
 
     def in_a_round(column: str) -> int:
-        return round(sum(row[column] for row in rows) / len(people) / (rounds - 1))
+        mean: float = sum(row[column] for row in rows) / len(people) / (rounds - 1)
+        return round(mean)
 
     return Cost(
         family=family,

@@ -96,7 +96,7 @@ NEEDED = {
 
 
 def _needs(facts: dict[str, MethodFacts]) -> str:
-    notes: list[str] = []
+    notes: list[list[str]] = []
     lines = [_row(["method", *NEEDED, "else", "tasks"]), _row(["---", *[":-:"] * len(NEEDED), "---", "---"])]
     for name, one in facts.items():
         marks = []

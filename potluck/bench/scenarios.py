@@ -16,7 +16,7 @@ from potluck.core.job import Job
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.requests import Exchange
-from potluck.engines.base import Session
+from potluck.engines.base import Engine, Session
 from potluck.federation.federation import Federation
 from potluck.federation.method import Method
 from potluck.federation.participant import Participant
@@ -135,7 +135,7 @@ RESNETS = FEDIN.replace(count=10, samples=16)
 
 
 def federation(
-    scenario: Scenario, engine: str, device: str = "cpu", method: Method | None = None, **options: Any
+    scenario: Scenario, engine: str | Engine, device: str = "cpu", method: Method | None = None, **options: Any
 ) -> Federation:
     """A federation whose participants have joined, so that what is timed is rounds. FedAvg by default."""
     joined = Federation(scenario.participants(), method or FedAvg(), engine=engine, device=device, **options)

@@ -73,6 +73,6 @@ def compressed_specs(layout: Layout) -> dict[str, TensorSpec]:
             specs[name] = TensorSpec(whole, dtype)
         else:
             rank = f"rank of {name}"
-            parts = ((shape[0], rank), (rank,), (rank, shape[1]))
+            parts: tuple[tuple[int | str, ...], ...] = ((shape[0], rank), (rank,), (rank, shape[1]))
             specs.update({f"{name} {part}": TensorSpec(one, dtype) for part, one in zip(PARTS, parts, strict=True)})
     return specs
