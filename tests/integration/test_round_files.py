@@ -9,7 +9,8 @@ from potluck.methods import FedIN
 from tests.passed_files import PassedFiles
 from tests.tables import deep_cnn, made_data, participants
 
-AT_MOST = 15
+AT_MOST = 22
+"""It was 15 before transforms, stacked data, evaluation and rows had files of their own; it must not grow further."""
 
 
 def files_of_a_round(engine):
