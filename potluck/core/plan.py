@@ -109,6 +109,13 @@ class Plan(Settings):
     class_weight: ClassWeight = None
     _changes: InputChanges | None = PrivateAttr(None)
 
+    def __eq__(self, other: object) -> bool:
+        """Plans are equal by their settings, whatever was found out about their transforms."""
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Plan:
         if self.momentum and self.optimizer in ("adam", "adamw"):

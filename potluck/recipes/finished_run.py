@@ -64,6 +64,7 @@ def participant_of(folder: Path, name: str | None) -> tuple[Federation, Particip
 def _federation(made: dict[str, Any]) -> Federation:
     """The federation that a run's settings tell of, on this machine's CPU."""
     folder = Path(made.pop("file")).parent
+    made.pop("command", None)
     look_beside(folder, made)
     recipe = Recipe.model_validate({**made, "engine": "serial", "device": "cpu"}, context=Origin(folder))
     return recipe.federation()

@@ -22,8 +22,8 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-import potluck
 from potluck.core.errors import PotluckError
+from potluck.runs.provenance import version_of_potluck
 from potluck.runs.serialization import pack, read_state, save_state, unpack
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def write(folder: Path, round: int, state: Any, fingerprint: Fingerprint) -> Non
     (draft / "state.json").write_text(json.dumps(skeleton, allow_nan=False))
     manifest = {
         "format": FORMAT,
-        "potluck": potluck.__version__,
+        "potluck": version_of_potluck(),
         "round": round,
         "federation": fingerprint,
         "in shards": list(shards),

@@ -1,12 +1,21 @@
-"""Which commit of Potluck's source a result was made with."""
+"""Which version of Potluck, and which commit of its source, a result was made with."""
 
 from __future__ import annotations
 
 import subprocess
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__)
+
+
+def version_of_potluck() -> str:
+    """The version that is installed; "0" where it is not."""
+    try:
+        return version("potluck-fl")
+    except PackageNotFoundError:
+        return "0"
 
 
 @cache

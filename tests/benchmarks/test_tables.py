@@ -37,6 +37,7 @@ def test_the_page_has_a_place_for_every_benchmark():
         "bench_gpu",
         "strategies",
         "adapters",
+        "transforms",
     }
     assert named == {*measured, "flower_rounds", "flower_simulation"}
 

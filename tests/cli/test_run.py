@@ -127,7 +127,10 @@ def test_another_federation_is_not_resumed(here):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--engine", "fast"], "command line, engine: There is no engine 'fast'. Known: auto, autotune, batched, ser"),
+        (
+            ["--engine", "fast"],
+            "command line, engine: There is no engine 'fast'. Known: auto, autotune, batched, ray, ser",
+        ),
         (["--device", "gpu"], "command line, device: Device 'gpu' cannot be used here"),
         (["--rounds", "-1"], "-1 is not in the range x>=0"),
         (["--rounds", "many"], "'many' is not a valid int"),

@@ -77,7 +77,7 @@ def test_a_cell_that_fails_is_named_and_the_others_go_on(here):
 
 
 def test_where_nothing_can_be_played_that_is_an_error(here):
-    with pytest.raises(PotluckError, match=r"(?s)No run .*- Local, seed 3: "):
+    with pytest.raises(PotluckError, match=r"(?s)No run .*- CoFED, seed 3; Local, seed 3: "):
         compare(["CoFED"], write(here), seeds=1, changes=["data.partition.minimum=500"])
 
 

@@ -76,7 +76,7 @@ def test_an_end_in_order_that_does_not_come_is_one_at_once(program):
 def test_what_was_forked_off_does_not_count(program):
     work = (
         "child = os.fork()\nif child == 0:\n    time.sleep(60)\n"
-        "os.kill(child, signal.SIGINT)\nos.waitpid(child, 0)\ntime.sleep(0.3)\n"
+        "time.sleep(0.3)\nos.kill(child, signal.SIGINT)\nos.waitpid(child, 0)\ntime.sleep(0.3)\n"
         "os.write(1, b'quiet;' if not interruptions.requested else b'heard;')\n"
         "while True:\n    time.sleep(0.01)\n    interruptions.check()"
     )

@@ -161,6 +161,8 @@ class StackedData:
 
 def of_all(change: Callable[[Any], Any], x: Any) -> Any:
     """What is made of the samples of all networks of a stack (networks × samples), as of one batch."""
-    shape = tree_leaves(x)[0].shape[:2]
+    if not (leaves := tree_leaves(x)):
+        return x  # samples may have no inputs
+    shape = leaves[0].shape[:2]
     made = change(tree_map(lambda part: part.flatten(0, 1), x))
     return tree_map(lambda part: part.unflatten(0, shape), made)
