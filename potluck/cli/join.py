@@ -46,6 +46,9 @@ def join(
         Path | None, typer.Option(help="The authority that signed the server's certificate.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(help="A folder for what must last.", show_default="as in the file")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Consent to what the method sends, without being asked.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Look at data, model, key, server and terms; join nothing.")
@@ -74,7 +77,7 @@ def join(
 
     keep_freed_memory()
     console = messages()
-    paths = {"root_certificates": root_certificates, "key": key}
+    paths = {"root_certificates": root_certificates, "key": key, "state_dir": state_dir}
     settings = read_participant(file, **{name: str(path.resolve()) for name, path in paths.items() if path})
     if check:
         _look_over(settings, server, console)
