@@ -28,8 +28,8 @@ AXIS = {
     "gridColor": LINE,
     "domain": False,
     "ticks": False,
-    "labelFontSize": 12,
-    "titleFontSize": 12,
+    "labelFontSize": 13,
+    "titleFontSize": 13,
     "titleFontWeight": "normal",
     "titlePadding": 8,
     "labelLimit": 170,
@@ -58,11 +58,11 @@ def _styled(chart: Any, height: int | None = HEIGHT) -> Any:
             columns=3,
             titleColor=INK,
             labelColor=INK,
-            labelFontSize=12,
+            labelFontSize=13,
             labelLimit=200,
             symbolStrokeWidth=2.5,
         )
-        .configure_text(color=INK, fontSize=12)
+        .configure_text(color=INK, fontSize=13)
     )
 
 

@@ -39,7 +39,8 @@ def figures_of(standings: Standings, significance: Significance) -> Iterator[Rep
         yield ReportFigure(
             "ranks",
             "Which methods differ",
-            f"Mean ranks over {ranking.seeds} seeds. Methods joined by a bar do not differ by Nemenyi's test.",
+            f"Mean ranks over {ranking.seeds} seeds. Methods joined by a bar do not differ by Nemenyi's test, "
+            "which looks at all of them at once and is stricter than the test of pairs.",
             rows,
             charts.ranks(rows, ranking.alike, ranking.critical),
         )

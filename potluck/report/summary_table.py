@@ -61,11 +61,16 @@ def pairs_table(significance: Significance, metric: Metric) -> Table:
         between = (
             f"{metric.text(low, '+')} to {metric.text(high, '+')}" if low is not None and high is not None else "–"
         )
-        p = "–" if pair.p is None else f"{pair.p:.3f}"
+        p = "–" if pair.p is None else _chance(pair.p).removeprefix("= ")
         rows.append([pair.one, pair.other, metric.text(pair.mean, "+"), between, p, _verdict(significance, pair.real)])
     unit = " (points)" if metric.share else ""
     headings = ["better", "worse", f"difference{unit}", "95% interval", "p (Holm)", "real?"]
     return Table(headings, rows, texts=2)
+
+
+def _chance(p: float) -> str:
+    """How large a p is: none is 0."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def _verdict(significance: Significance, real: bool) -> str:
@@ -166,6 +171,6 @@ def ranking_sentence(significance: Significance) -> str:
         return ""
     ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranking.ranks.items(), key=lambda pair: pair[1]))
     return (
-        f"All at once (Friedman's test over {ranking.seeds} seeds): p = {ranking.p:.3f}. Mean ranks: {ranks}; those "
+        f"All at once (Friedman's test over {ranking.seeds} seeds): p {_chance(ranking.p)}. Mean ranks: {ranks}; those "
         f"that are {ranking.critical:.2f} or less apart do not differ (Nemenyi)."
     )
