@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -84,7 +84,7 @@ def text() -> str:
     return "\n".join(parts)
 
 
-NEEDED = {
+NEEDED: dict[str, Callable[[Needs], bool]] = {
     "torch modules": lambda needs: needs.torch_module,
     "one architecture": lambda needs: needs.same_architecture,
     "one input shape": lambda needs: needs.one_input_shape,
