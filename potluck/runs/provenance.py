@@ -10,6 +10,7 @@ from pathlib import Path
 HERE = Path(__file__)
 
 
+@cache
 def version_of_potluck() -> str:
     """The version that is installed; "0" where it is not."""
     try:
