@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evidence.field.line_up import LINE_UPS, RATES, LineUp
 from evidence.field.page import fill
-from evidence.field.results import RESULTS, keep, path_of, summarised
+from evidence.field.results import RESULTS, joined, keep, path_of, summarised
 from potluck.comparison.compare import Comparison, compare
 from potluck.core.errors import PotluckError
 
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at a time")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0, help="results of other seeds that are there are kept")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rates", default=RATES, help=f"learning rates to try of every method (by default {RATES})")
     parser.add_argument("--only", nargs="+", metavar="METHOD", help="these methods, and Local")
@@ -63,7 +64,11 @@ def play(line_up: LineUp, given: argparse.Namespace) -> None:
             sweep=[f"plan.lr={given.rates}"],
             out=runs,
             jobs=given.jobs,
-            changes=[f"data.source.path={json.dumps(str(given.data.resolve()))}", *line_up.changes(methods)],
+            changes=[
+                f"data.source.path={json.dumps(str(given.data.resolve()))}",
+                f"seed={given.first_seed}",
+                *line_up.changes(methods),
+            ],
             options=[("rounds", given.rounds), ("checkpoint_every", given.rounds)],
             watch=watch,
         )
@@ -71,9 +76,13 @@ def play(line_up: LineUp, given: argparse.Namespace) -> None:
         stopped, comparison = True, Comparison(runs)
     except PotluckError as error:
         sys.exit(f"Error: {error}")
-    keep(summarised(line_up, comparison.standings, runs, given.commit), path_of(line_up, given.results))
+    path = path_of(line_up, given.results)
+    content = summarised(line_up, comparison.standings, runs, given.commit)
+    if path.exists():
+        content = joined(json.loads(path.read_text(encoding="utf-8")), content)
+    keep(content, path)
     print(comparison.table())
-    print(f"{time.monotonic() - began:.0f} seconds. Results: {path_of(line_up, given.results)}")
+    print(f"{time.monotonic() - began:.0f} seconds. Results: {path}")
     if stopped:
         sys.exit("Stopped. The same command goes on.")
     for folder in runs.glob("*/seed-*/checkpoints"):

@@ -13,9 +13,10 @@ import torch
 from evidence.field import __main__ as command
 from evidence.field.line_up import LINE_UPS, WIDTHS
 from evidence.field.page import PAGE, filled, table
-from evidence.field.results import RESULTS, path_of
+from evidence.field.results import RESULTS, joined, path_of
 from potluck.cli.check import dry_runs, rehearse
 from potluck.comparison.cells import plan_cells
+from potluck.core.errors import PotluckError
 from potluck.methods import METHODS
 from potluck.recipes import read
 
@@ -78,6 +79,53 @@ def test_a_table_has_the_chosen_settings_the_best_first():
         "",
         'Settings that are no defaults: FedAvg `aggregation = "same-architecture"`.',
     ]
+
+
+def seeded(seed, accuracy, validation):
+    """Results of one seed: Local and FedAvg, each with two settings."""
+    rows = [
+        {
+            **ROW,
+            "method": method,
+            "tried": {"plan.lr": rate},
+            "chosen": value == max(validation[method]),
+            "seeds": [seed],
+            "accuracy": [accuracy],
+            "validation": [value],
+            "gain": [accuracy] if method == "FedAvg" else [],
+            "lost": [seed] if method == "FedAvg" else [],
+            "bytes": [seed],
+            "seconds": [1.0 * seed],
+        }
+        for method in ("Local", "FedAvg")
+        for rate, value in zip(("0.1", "0.2"), validation[method], strict=True)
+    ]
+    return {**CONTENT, "seeds": [seed], "commit": f"c{seed}", "failed": {}, "rows": rows}
+
+
+def test_seeds_played_later_join_those_that_are_kept():
+    first = seeded(1, 0.5, {"Local": (0.6, 0.5), "FedAvg": (0.6, 0.5)})
+    second = seeded(0, 0.7, {"Local": (0.9, 0.8), "FedAvg": (0.4, 0.8)})
+    both = joined(first, second)
+    assert (both["seeds"], both["commit"]) == ([0, 1], "c1, c0")
+    fedavg = [row for row in both["rows"] if row["method"] == "FedAvg"]
+    assert [row["validation"] for row in fedavg] == [[0.4, 0.6], [0.8, 0.5]]
+    assert [row["chosen"] for row in fedavg] == [False, True], "by the mean over both seeds"
+    assert [fedavg[0][name] for name in ("accuracy", "gain", "lost", "bytes")] == [
+        [0.7, 0.5],
+        [0.7, 0.5],
+        [0, 1],
+        [0, 1],
+    ]
+    assert joined(first, seeded(1, 0.9, {"Local": (0.6, 0.5), "FedAvg": (0.6, 0.5)}))["rows"][0]["accuracy"] == [0.9]
+
+
+def test_seeds_are_not_joined_where_gains_are_against_another_setting():
+    first = seeded(1, 0.5, {"Local": (0.6, 0.5), "FedAvg": (0.6, 0.5)})
+    with pytest.raises(PotluckError, match=r"another setting of Local is chosen than with \[0\] alone"):
+        joined(first, seeded(0, 0.7, {"Local": (0.80, 0.81), "FedAvg": (0.4, 0.8)}))
+    with pytest.raises(PotluckError, match="of another federation"):
+        joined({**first, "rounds": 5}, seeded(0, 0.7, {"Local": (0.9, 0.8), "FedAvg": (0.4, 0.8)}))
 
 
 def test_the_page_holds_what_the_results_make():
