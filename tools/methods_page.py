@@ -61,6 +61,25 @@ Numbers are those of one participant, on average, in one round, from the second 
 - *Server* is how many samples the server trains networks of its own on.
 """
 
+CHECKS = """\
+## How they are checked
+
+A method is not taken to be right because it learns. Each of them has these tests, all but the last in `make test`:
+
+- `tests/methods/test_NAME.py`: its arithmetic in numbers worked out by hand; whole rounds beside a plain computation in
+  PyTorch or numpy that is written from the paper and calls none of Potluck's helpers; what theory says that it must
+  equal, such as FedProx with μ = 0 and FedAvg.
+- `tests/integration/test_every_method.py`: three rounds are the same on the serial and the batched engine, after a
+  break, and over the protocol of a real federation, to 10⁻⁹; everybody learns better than chance; random messages
+  neither end a run nor leave a trace; what answers can be exported.
+- `tests/integration/test_better_than_local.py`, in `make test-all`: those who claim to be better than training
+  alone are so in mean over five seeds of one federation; of those who are not, the docstring says so with the number.
+
+What is computed otherwise than in public code, and what then differs, is in
+[methods beside others' code](methods-compared.md).
+"""
+
+ABOUT_ALL = ("What they need", "What they cost", "How they are checked")
 ROUNDS = 10
 
 
@@ -74,11 +93,16 @@ def text() -> str:
     facts = {name: facts_of(METHODS[name]) for name in ADVICE}
     parts = [
         INTRO.format(count=len(facts)),
-        "\n".join(f"- [{kind}](#{_anchor(kind)})" for kind in ("What they need", "What they cost", *GUIDE)) + "\n",
+        "\n".join(
+            f"- [{kind}](#{_anchor(kind)})"
+            for kind in ("What they need", "What they cost", "How they are checked", *GUIDE)
+        )
+        + "\n",
         NEEDS,
         _needs(facts),
         COST.format(rounds=ROUNDS, participants=PARTICIPANTS),
         _costs(facts),
+        CHECKS,
         *(_kind(kind, {name: facts[name] for name in names}) for kind, names in GUIDE.items()),
     ]
     return "\n".join(parts)
