@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import potluck
-from evidence.experiment import RESULTS
+from evidence.result_files import RESULTS, keep_content
 from potluck.learners.structure import convolutions
 from potluck.methods import DraftFed, FedAvg, FedIN, PerHeFed
 from potluck.models import densenet, resnet
@@ -130,10 +130,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(COUNTS), choices=list(COUNTS))
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    chosen.results.mkdir(parents=True, exist_ok=True)
     for name in chosen.only:
         found = COUNTS[name]()
-        (chosen.results / f"counts.{name}.json").write_text(json.dumps(found, indent=1, default=float) + "\n")
+        keep_content("counts", name, json.loads(json.dumps(found, default=float)), chosen.results)
         print(name, json.dumps(found, indent=1, default=float), flush=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,15 @@ import numpy as np
 import torch
 
 import potluck
+from evidence.result_files import RESULTS, file_of
 from potluck.core.history import Row
 from potluck.core.model_spec import OWN
 from potluck.core.samples import SharedData
 from potluck.data import Source
+from potluck.federation.fingerprint import fingerprint, settings_as_run
+from potluck.reproduction.circumstances import load, made_with
+from potluck.reproduction.result_lines import ResultLine, append, read_lines, withdraw
 
-RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
 
 
@@ -93,35 +98,92 @@ class OutOfTimeError(Exception):
 
 
 class Result:
-    """What one setting under one seed gave, in a JSON file that grows with every round."""
+    """What one setting under one seed gave so far, in a draft that grows with every round, then as a line that is kept.
 
-    def __init__(self, folder: Path, experiment: str, setting: str, seed: int) -> None:
-        self.path = folder / f"{experiment}.{setting}.{seed}.json"
-        self.content: dict[str, Any] = {"experiment": experiment, "setting": setting, "seed": seed, "rounds": []}
-        if self.path.exists():
-            self.content = json.loads(self.path.read_text())
+    Args:
+        folder: of the results.
+        drafts: the folder of what is not finished.
+        experiment: what is played.
+        setting: which of its settings.
+        seed: the seed.
+    """
+
+    def __init__(self, folder: Path, drafts: Path, experiment: str, setting: str, seed: int) -> None:
+        self.name, self.key = f"{experiment}.{setting}.{seed}", (experiment, setting, seed)
+        self.path = file_of(experiment, setting, folder)
+        self.draft = drafts / f"{self.name}.json"
+        self.content: dict[str, Any] = {"rounds": [], "start": now(), "load before": load()}
+        if self.draft.exists():
+            self.content = json.loads(self.draft.read_text())
 
     @property
     def done(self) -> bool:
-        return bool(self.content.get("done"))
+        """Whether a line says so that counts."""
+        lines = (line for line in read_lines(self.path) if line.withdrawn is None)
+        return any((line.experiment, line.setting, line.seed) == self.key and line.done for line in lines)
 
     def write(self, **more: Any) -> None:
-        """Adds to what is known, and writes the file whole or not at all."""
+        """Adds to what is known, and writes the draft whole or not at all."""
         self.content |= more
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".unfinished")
-        draft.write_text(json.dumps(self.content, indent=1) + "\n")
-        draft.replace(self.path)
+        self.draft.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.draft.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(self.content) + "\n")
+        unfinished.replace(self.draft)
+
+    def keep(self, done: bool) -> None:
+        """Adds the line. What was kept of the same run when it was cut off is withdrawn: the line holds it, too."""
+        rounds = self.content["rounds"]
+        if not rounds:
+            return
+        experiment, setting, seed = self.key
+        known = {name: self.content.get(name) for name in ("start", "planned", "about", "participants", "received")}
+        kept = append(
+            self.path,
+            ResultLine(
+                run=self.name,
+                experiment=experiment,
+                setting=setting,
+                seed=seed,
+                seconds=round(sum(row["seconds"] for row in rounds), 2),
+                played=len(rounds),
+                done=done,
+                beside={"cores": os.cpu_count(), "load before": self.content["load before"], "load after": load()},
+                rounds={name: [row[name] for row in rounds] for name in EACH_ROUND},
+                measured={name: [row[name] for row in rounds if "accuracy" in row] for name in MEASURED},
+                **known,
+                **self.content["made with"],
+            ),
+        )
+        if before := self.content.get("kept"):
+            withdraw(self.path, before, f"cut off; {kept.run} goes on with it")
+        if done:
+            self.draft.unlink()
+        else:
+            self.write(kept=kept.run)
+
+
+EACH_ROUND = ("seconds", "bytes_up", "bytes_down", "refused")
+MEASURED = ("round", "accuracy", "worst")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def play(setup: Setup, result: Result, runs: Path, deadline: float = float("inf")) -> bool:
     """Plays until the last round or the deadline; goes on where an earlier call stopped. True if it is done."""
     federation = setup.federation
-    folder = None if setup.saving is None else runs / result.path.stem
+    folder = None if setup.saving is None else runs / result.name
     if folder is not None:
         federation.run(0, run_dir=folder, resume=True)  # takes up what there is
     kept = [row for row in result.content["rounds"] if row["round"] <= federation.history.rounds]
-    result.write(rounds=kept, planned=setup.rounds, about=setup.about | _circumstances(federation))
+    about = {name: value for name, value in setup.about.items() if name != "plan"}
+    result.write(
+        rounds=kept,
+        planned=setup.rounds,
+        about=about | {"participants": len(federation.participants)},
+        **{"made with": _made_with(setup)},
+    )
     began, recent = time.monotonic(), deque[float](maxlen=3)
 
     def note(_: potluck.Federation, rows: list[Row]) -> None:
@@ -146,11 +208,11 @@ def play(setup: Setup, result: Result, runs: Path, deadline: float = float("inf"
     except OutOfTimeError:
         deadline = float("inf")
         go_on(federation.history.rounds + 1)
-    if federation.history.rounds >= setup.rounds:
-        result.write(done=True)
-        if folder is not None:
-            shutil.rmtree(folder)
-    return result.done
+    done = federation.history.rounds >= setup.rounds
+    result.keep(done)
+    if done and folder is not None:
+        shutil.rmtree(folder)
+    return done
 
 
 def _note(setup: Setup, result: Result, rows: list[Row], seconds: float) -> None:
@@ -173,13 +235,24 @@ def _note(setup: Setup, result: Result, rows: list[Row], seconds: float) -> None
     result.write(rounds=[*result.content["rounds"], noted], **more)
 
 
-def _circumstances(federation: potluck.Federation) -> dict[str, Any]:
-    return {
+def _made_with(setup: Setup) -> dict[str, Any]:
+    """What the line says of how it was made; tests of the accuracy are on data that no federation knows of."""
+    federation = setup.federation
+    found = made_with(settings_as_run(federation), fingerprint(federation))
+    return found | {
         "method": repr(federation.method),
-        "participants": len(federation.participants),
-        "device": federation.engine.device.type,
-        "torch": torch.__version__,
+        "plan": setup.about.get("plan"),
+        "data": found["data"] | {"measured on": checksum(*setup.test), "measured": len(setup.test[1])},
     }
+
+
+def checksum(*arrays: Any) -> str:
+    """The SHA-256 of arrays."""
+    digest = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        digest.update(f"{array.shape} {array.dtype}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
 
 
 def run(name: str, settings: Mapping[str, Maker], arguments: Iterable[str] | None = None) -> None:
@@ -197,7 +270,7 @@ def run(name: str, settings: Mapping[str, Maker], arguments: Iterable[str] | Non
     deadline, data = time.monotonic() + 60 * chosen.minutes, Data(chosen.data)
     for seed in chosen.seeds:
         for setting in chosen.settings:
-            result = Result(chosen.results, name, setting, seed)
+            result = Result(chosen.results, chosen.runs, name, setting, seed)
             if result.done or time.monotonic() > deadline:
                 continue
             setup = settings[setting](data, seed)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from evidence.experiment import RESULTS
 from evidence.outcomes import Outcome, Results, gains, measured
+from evidence.result_files import RESULTS
 from evidence.titles import FEDIN_TITLES, NAMES
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

@@ -1,29 +1,45 @@
-"""What result files hold, and the numbers that tables and figures take from them."""
+"""What results hold, and the numbers that tables and figures take from them."""
 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evidence.result_files import all_lines
+from potluck.reproduction.result_lines import ResultLine
+
 Outcome = dict[str, Any]
-"""What one result file holds."""
+"""What one line says of a run, round by round."""
+
+
+def outcome_of(line: ResultLine) -> Outcome:
+    """A run's rounds, each with what was measured after it."""
+    rounds: list[dict[str, Any]] = [{"round": number} for number in range(1, (line.played or 0) + 1)]
+    for name, column in line.rounds.items():
+        for row, value in zip(rounds, column, strict=True):
+            row[name] = value
+    columns = {name: column for name, column in line.measured.items() if name != "round"}
+    for place, number in enumerate(line.measured.get("round", [])):
+        rounds[int(number) - 1] |= {name: column[place] for name, column in columns.items()}
+    return line.model_dump(include={"experiment", "setting", "seed", "about", "participants"}) | {"rounds": rounds}
 
 
 class Results:
-    """All result files of a folder, and which of them were asked for."""
+    """All lines of a folder that count, by the names of their runs, and which of them were asked for."""
 
     def __init__(self, folder: Path) -> None:
-        self.files = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+        found = {line.run: line for line in sorted(all_lines(folder), key=lambda line: f"{line.run}.")}
+        self.files: dict[str, Any] = {name: line.content or outcome_of(line) for name, line in found.items()}
         self.read_so_far: set[str] = set()
+        self._contents = {line.name: name for name, line in found.items() if line.content is not None}
         self._found: dict[tuple[str, str], dict[str, Outcome]] = {}
-        for name, content in self.files.items():
-            if isinstance(content, dict) and any("accuracy" in row for row in content.get("rounds", [])):
-                self._found.setdefault((content["experiment"], content["setting"]), {})[name] = content
+        for name, line in found.items():
+            if line.measured:
+                self._found.setdefault((line.experiment, line.setting), {})[name] = self.files[name]
 
     def of(self, experiment: str, setting: str) -> list[Outcome]:
         """One outcome for each seed; none if it was not played."""
@@ -36,11 +52,11 @@ class Results:
         experiment, _, setting = name.partition(".")
         outcomes = sorted(self.of(experiment, setting), key=last_round)
         if not outcomes:
-            raise KeyError(f"{name} has no result file")
+            raise KeyError(f"{name} has no result")
         return {outcome["seed"]: outcome for outcome in outcomes}
 
     def without(self, name: str) -> Results:
-        """All files but one."""
+        """All lines but one."""
         fewer = copy.copy(self)
         fewer.files = {other: content for other, content in self.files.items() if other != name}
         fewer._found = {
@@ -58,9 +74,9 @@ class Results:
         ]
 
     def read(self, name: str) -> Any:
-        """A file that holds no rounds."""
-        self.read_so_far.add(name)
-        return self.files[name]
+        """What was counted or chosen."""
+        self.read_so_far.add(self._contents[name])
+        return self.files[self._contents[name]]
 
 
 def measured(outcome: Outcome) -> dict[int, float]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from evidence.checks import VERDICTS
 from evidence.claims import CLAIMS
-from evidence.experiment import RESULTS
 from evidence.outcomes import Results
+from evidence.result_files import RESULTS
 from evidence.tables import TABLES
 
 DOCS = Path(__file__).parent.parent / "docs"

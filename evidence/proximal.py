@@ -8,7 +8,6 @@ the weights that were received, so it is measured twice.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 import potluck
-from evidence.experiment import RESULTS, SEEDS, Data
+from evidence.experiment import SEEDS, Data
 from evidence.fedin_cifar import PLAN
+from evidence.result_files import RESULTS, keep_content
 from potluck.data import Source
 from potluck.methods import FedIN
 from potluck.models import resnet
@@ -78,7 +78,7 @@ def main() -> None:
     for width in WIDTHS:
         all_steps = [weighed(source, rows(source, seed), width, seed) for seed in SEEDS]
         found[width] = [{title: mean_over(one, steps) for title, steps in STEPS.items()} for one in all_steps]
-    (chosen.results / "proximal.json").write_text(json.dumps(found, indent=1) + "\n")
+    keep_content("proximal", "", {str(width): by_seeds for width, by_seeds in found.items()}, chosen.results)
 
 
 if __name__ == "__main__":

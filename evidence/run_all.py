@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from evidence import cofed_adult, fedin_cifar, mhat_mnist
-from evidence.experiment import RESULTS, SEEDS, Result
+from evidence.experiment import SEEDS, Result
+from evidence.result_files import RESULTS
 
 Place = Literal["cpu", "gpu", "light"]
 """Where a job runs: on a core, on the GPU, or on the GPU without keeping it busy."""
@@ -212,7 +213,7 @@ def main(arguments: Sequence[str] | None = None, planned: Sequence[Job] = PLANNE
         job
         for job in planned
         if job.name.startswith(tuple(chosen.only))
-        and not Result(chosen.results, job.experiment, job.setting, job.seed).done
+        and not Result(chosen.results, chosen.runs, job.experiment, job.setting, job.seed).done
     ]
     if chosen.list:
         print("\n".join(f"{job.place:6}{job.name}" for job in jobs))

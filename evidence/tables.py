@@ -12,9 +12,10 @@ from evidence import pairs
 from evidence.checks import rounds_to
 from evidence.comparisons import by_kind, by_seed, compared, markdown, relative, runs, seeds, stretches
 from evidence.differences import differences
-from evidence.experiment import RESULTS, kind
+from evidence.experiment import kind
 from evidence.fedin_cifar import AGAIN, PRECISIONS
 from evidence.outcomes import Outcome, Results, best, final, first_at, gains, last_round, measured, spread
+from evidence.result_files import RESULTS
 from evidence.rows import all_rows
 from evidence.statements import LEVELS, statements
 from evidence.titles import (

@@ -1,12 +1,11 @@
 """What the papers leave open, chosen on validation data: training samples that no participant has. Never on test data.
 
-The choices are written into the experiments by hand; what they were chosen from stays in ``results/tune.*.json``.
+The choices are written into the experiments by hand; what they were chosen from stays in the results.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from evidence import cofed_adult, mhat_mnist
-from evidence.experiment import RESULTS, Data, Setup, kind
+from evidence.experiment import Data, Setup, kind
+from evidence.result_files import RESULTS, keep_content
 from potluck.methods import Local
 
 SEED = 100
@@ -72,8 +72,7 @@ def main() -> None:
         }
         rows.append(candidate | {"accuracy": round(float(np.mean(list(scores.values()))), 4), "by kind": means})
         print(rows[-1], flush=True)
-        chosen.results.mkdir(parents=True, exist_ok=True)
-        (chosen.results / f"tune.{chosen.what}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    keep_content("tune", chosen.what, rows, chosen.results)
 
 
 if __name__ == "__main__":

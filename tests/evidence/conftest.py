@@ -1,18 +1,28 @@
 """Tiny made-up data under the names of the real sets."""
 
-import json
-
 import numpy as np
 import pytest
 
 from evidence.experiment import Data
+from potluck.reproduction.result_lines import ResultLine, append
 
 
 def write_result(folder, setting, seed, scores, **more):
-    """A result file: the accuracy after each round."""
-    rounds = [{"round": number, "accuracy": score, "bytes_up": 2e6} for number, score in scores.items()]
-    content = {"experiment": "toy", "setting": setting, "seed": seed, "rounds": rounds, **more}
-    (folder / f"toy.{setting}.{seed}.json").write_text(json.dumps(content))
+    """A line of a result file: the accuracy after each round."""
+    played = max(scores, default=0)
+    line = ResultLine(
+        **{
+            "run": f"toy.{setting}.{seed}",
+            "experiment": "toy",
+            "setting": setting,
+            "seed": seed,
+            "played": played,
+            "rounds": {"bytes_up": played * [2e6]},
+            "measured": {"round": list(scores), "accuracy": list(scores.values())} if scores else {},
+            **more,
+        }
+    )
+    append(folder / f"{line.experiment}.jsonl", line)
 
 
 def write(folder, name, shape, count, coarse=False):

@@ -50,7 +50,7 @@ def test_a_stretch_needs_its_end(results):
 
 
 def test_what_was_never_played_is_named(results):
-    with pytest.raises(KeyError, match=r"toy\.nothing has no result file"):
+    with pytest.raises(KeyError, match=r"toy\.nothing has no result"):
         paired(results, "toy.nothing", "toy.base")
 
 

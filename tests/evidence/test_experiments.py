@@ -14,7 +14,7 @@ QUICK = potluck.Plan(epochs=1, batch_size=16)
 
 
 def played(setup, tmp_path):
-    result = Result(tmp_path / "results", "tiny", "setting", 0)
+    result = Result(tmp_path / "results", tmp_path / "runs", "tiny", "setting", 0)
     assert play(setup, result, tmp_path / "runs")
     rounds = result.content["rounds"]
     assert [row["round"] for row in rounds] == list(range(1, setup.rounds + 1))

@@ -8,10 +8,10 @@ import pytest
 from evidence import pages
 from evidence.claims import CLAIMS
 from evidence.claims.kinds import Claims, claim
-from evidence.experiment import RESULTS
 from evidence.figures import FIGURES
 from evidence.outcomes import Results
 from evidence.pages import MARKED, MOST_WORDS, PAGES, filled, place, unaccounted, words
+from evidence.result_files import RESULTS
 from evidence.run_all import PLANNED
 from evidence.tables import TABLES
 

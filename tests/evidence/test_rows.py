@@ -18,8 +18,8 @@ from evidence.checks import (
     unplayed,
     verdict,
 )
-from evidence.experiment import RESULTS
 from evidence.outcomes import Results
+from evidence.result_files import RESULTS
 from evidence.rows import all_rows, paper_verdict, rows, tried
 from evidence.run_all import PLANNED
 from evidence.statements import STATEMENTS, statements

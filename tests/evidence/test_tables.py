@@ -38,10 +38,10 @@ def test_what_was_not_played_under_all_seeds_stands_seed_by_seed(results):
 
 def test_runs_that_were_cut_off_stand_at_their_last_round(tmp_path):
     """Two runs under one seed are told apart; each says when it touched 60%, and when it was there to stay a while."""
-    write(tmp_path, "fedin", "0-earlier", {2: 0.5, 4: 0.55}, experiment="fedin_cifar")
+    write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.55}, experiment="fedin_cifar", run="fedin_cifar.fedin.0-earlier")
     write(tmp_path, "fedin", 0, {2: 0.5, 4: 0.6, 6: 0.59, 8: 0.6, 10: 0.6, 12: 0.62}, experiment="fedin_cifar")
     assert fedin(Results(tmp_path)).splitlines()[2:] == [
-        "| FedIN, run 1 of two | 0-earlier | 4 | 55.0 | 55.0 (4) | – | – | 54 |",
+        "| FedIN, run 1 of two | 0 | 4 | 55.0 | 55.0 (4) | – | – | 54 |",
         "| FedIN, run 2 of two | 0 | 12 | 62.0 | 62.0 (12) | 4 | 12 | 54 |",
     ]
 
