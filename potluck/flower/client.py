@@ -198,7 +198,7 @@ class Client:
                 if self._dry_run:
                     self._ask(invitation, kind)
                 self._policy.check_invitation(invitation, kind, self._own_public)
-                self._policy.check_room(invitation, self._folder)
+                self._policy.check_room(invitation, self._folder, self._own_public)
                 refused = "its owner looks at the terms" if self._dry_run else self._ask(invitation, kind)
                 if refused is not None:
                     raise PotluckError(refused)
@@ -295,12 +295,13 @@ class Client:
         if asked.step == 0:
             ledger.begin(asked.phase)
         ledger.check()
+        self._policy.check_message(asked.step)
         assert self._half is not None
         with ledger.work():
             if asked.step == 0 or not self._half.waits_at(asked.phase, asked.round, asked.step - 1):
                 self._go_back(store, asked)
-            store.forget_from(*place)
             arrival = self._run(*place, body)
+            store.forget_from(*place)  # not before: a reply that is refused costs nothing of what was stored
             if arrival.exchange is not None:
                 assert self._method is not None
                 self._policy.check_exchange(arrival.exchange.name, type(self._method))

@@ -45,7 +45,7 @@ class ClientStore:
         return checkpoint.newest(self._states, round)
 
     def state_after(self, round: int) -> State | None:
-        """The newest state up to a round. Later ones are deleted."""
+        """The newest state up to a round."""
         found = checkpoint.read_until(self._states, round, self._fingerprint)
         return None if found is None else found[1]
 

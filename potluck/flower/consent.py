@@ -24,6 +24,9 @@ from potluck.methods import METHODS
 from potluck.models import MODELS
 from potluck.recipes.channel_section import ChannelSection
 
+MOST_TEXT = 20_000
+"""How many characters an owner is asked to read."""
+
 AskOwner = Callable[[str, bool], str | None]
 """Shows the owner a text, and asks unless the owner has agreed to it before: None for yes, or why not."""
 
@@ -159,7 +162,13 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
         how = "your copy is compared with it" if own_public else "it is fetched from the server, once"
         lines += ["", f"Public data: {invitation.public.source}, {invitation.public.count} samples; {how}."]
         lines += [f"SHA-256 {invitation.public.sha256}"]
-    return "\n".join(map(one_line, lines))
+    text = "\n".join(map(one_line, lines))
+    if len(text) > MOST_TEXT:
+        raise PotluckError(
+            f"the server's terms take {len(text)} characters; nobody reads more than {MOST_TEXT}, and what is not read "
+            f"is not agreed to"
+        )
+    return text
 
 
 def _coding(told: dict[str, Any]) -> Iterator[str]:

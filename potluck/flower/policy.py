@@ -18,6 +18,7 @@ from potluck.engines.base import Answering, AnsweringSession
 from potluck.federation.method import Leaving, Method
 from potluck.federation.participant import Participant
 from potluck.flower.protocol import Invitation
+from potluck.flower.public_data import public_file
 from potluck.recipes.recipe import Whole
 from potluck.recipes.validation import Section
 
@@ -48,7 +49,9 @@ class Policy(Section):
         min_others: with how many others, at least, what it sends must be merged, by the server's word; by default 0.
         receive_public: whether the server may send public data; by default True.
         codecs: codecs that what it sends must pass, such as "noise" and "clip"; by default none.
-        max_federations: how many federations may store something here; by default 20.
+        max_federations: how many federations, and how many servers' public data, may be stored here; by default 20.
+        max_messages: how many times it goes on in one phase at the server's word; by default 1000, as many as a server
+            sends by default.
     """
 
     model_config = ConfigDict(title="policy")
@@ -65,6 +68,7 @@ class Policy(Section):
     receive_public: bool = True
     codecs: list[str] = Field(default_factory=list)
     max_federations: Whole = Field(20, ge=1)
+    max_messages: Whole = Field(1000, ge=1)
 
     def check_invitation(self, invitation: Invitation, method: type[Method], own_public: bool) -> None:
         """Raises PolicyError, in a sentence for the owner, for terms that are not allowed."""
@@ -86,14 +90,25 @@ class Policy(Section):
             if missing := [name for name in self.codecs if name not in given]:
                 _refuse(f"what is sent in {exchange!r} without the codec {missing[0]!r} (`codecs`)")
 
-    def check_room(self, invitation: Invitation, folder: Path) -> None:
-        """Raises PolicyError for one federation more than may store something in a folder."""
-        own = [path for path in folder.glob("*") if re.fullmatch("[0-9a-f]{16}", path.name)]
-        if not (folder / invitation.federation).exists() and len(own) >= self.max_federations:
-            raise PolicyError(
-                f"{len(own)} federations have stored something here already, as many as its owner's policy allows "
-                f"(`max_federations`); delete what is not needed any more"
-            )
+    def check_room(self, invitation: Invitation, folder: Path, own_public: bool) -> None:
+        """Raises PolicyError for one federation, or one server's public data, more than may be stored in a folder."""
+        stored = {path.name for path in folder.glob("*")}
+        federations = {name for name in stored if re.fullmatch("[0-9a-f]{16}", name)}
+        wanted = {"federations": (federations, invitation.federation)}
+        if invitation.public is not None and not own_public:
+            data = {name for name in stored if name.startswith("public-")}
+            wanted["servers' public data"] = (data, public_file(invitation.public))
+        for what, (here, another) in wanted.items():
+            if another not in here and len(here) >= self.max_federations:
+                raise PolicyError(
+                    f"{len(here)} {what} are stored here already, as many as its owner's policy allows "
+                    f"(`max_federations`); delete what is not needed any more"
+                )
+
+    def check_message(self, step: int) -> None:
+        """Raises PolicyError where a phase has gone on for so long that more of it is not wanted."""
+        if step >= self.max_messages:
+            _refuse(f"that one phase goes on for more than {self.max_messages} messages (`max_messages`)")
 
     def check_public(self) -> None:
         """Raises PolicyError where the server may not send public data."""

@@ -86,4 +86,9 @@ class PublicDataStore:
         return public
 
     def _path(self, info: PublicDataInfo) -> Path:
-        return self._folder / f"public-{info.sha256}.safetensors"
+        return self._folder / public_file(info)
+
+
+def public_file(info: PublicDataInfo) -> str:
+    """The name of the file in which a participant stores what a server sent."""
+    return f"public-{info.sha256}.safetensors"

@@ -41,6 +41,9 @@ Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 MEASURED = ("running_mean", "running_var")
 """The last part of the names of entries that normalisation layers measure."""
 
+MOST_ASKED = 100
+"""How often a participant is asked for first weights: once, and again where another that was asked has failed."""
+
 _GREETING = ("samples", "layout", "buffers")
 """What all send at joining."""
 
@@ -88,9 +91,12 @@ class WeightSharing(Merging):
 
     def join(self, me: Participant) -> Steps:
         reply: Payload = yield Exchange("greet", Payload(facts=self.introduction(me)))
+        asked = 0
         while "send" in reply.facts:
             # No variable holds anything large while others are waited for: it would stay in memory for all of them.
-            send = set(reply.facts["send"])
+            asked, send = asked + 1, set(reply.facts["send"])
+            if asked > MOST_ASKED:
+                raise PayloadError(f"the server asks more than {MOST_ASKED} times for weights to start from")
             reply = yield Exchange("start", Payload({n: e for n, e in self.shared(me).items() if n in send}))
         self.take(me, reply)
         me.state["round"] = 0

@@ -174,13 +174,8 @@ def newest(folder: Path, round: int) -> int | None:
 
 
 def read_until(folder: Path, round: int, fingerprint: Fingerprint) -> tuple[int, Any] | None:
-    """The newest checkpoint up to a round, which must be whole. Removes later ones: their rounds are played again."""
-    earlier = []
-    for path in _stored(folder):
-        if _number(path) > round:
-            remove(path)
-        else:
-            earlier.append(path)
+    """The newest checkpoint up to a round, which must be whole. Later ones stay."""
+    earlier = [path for path in _stored(folder) if _number(path) <= round]
     return _read(earlier[-1], fingerprint) if earlier else None
 
 

@@ -165,9 +165,62 @@ def test_only_so_many_federations_may_store_something(tmp_path):
     for number in range(4):
         _, head = invited(tmp_path, Local(), {"federation": f"{number:016x}"}, policy=Policy(max_federations=3))
         assert head["kind"] == ("accepted" if number < 3 else "declined")
-    assert "3 federations have stored something here already" in head["reason"]
+    assert "3 federations are stored here already" in head["reason"]
     _, head = invited(tmp_path, Local(), {"federation": f"{1:016x}"}, policy=Policy(max_federations=3))
     assert head["kind"] == "accepted", "those that are known go on"
+
+
+def test_only_so_many_public_data_are_stored(tmp_path):
+    """A server of one federation may announce other public data each time that it invites."""
+    for number in range(4):
+        public = made_data(12, number)[0]
+        client, head = invited(tmp_path, CoFED(), {"public": public}, policy=Policy(max_federations=3))
+        assert head["kind"] == ("accepted" if number < 3 else "declined")
+        client.answer(PublicData().message(to_payload(shared(public)).to_bytes()))
+    assert "3 servers' public data are stored here already" in head["reason"]
+    assert len(list((tmp_path / "p0").glob("public-*"))) == 3
+    _, head = invited(tmp_path, CoFED(), {"public": made_data(12, 1)[0]}, policy=Policy(max_federations=3))
+    assert head["kind"] == "accepted", "those that are here are used again"
+
+
+def ask_to_start(client, times):
+    """Asks for first weights again and again; the kinds of the answers."""
+    again = Payload(facts={"send": ["0.weight"]}).to_bytes()
+    client.answer(Advance(phase="join", round=0, step=0).message())
+    return [client.answer(Advance(phase="join", round=0, step=1 + n).message(again)).head["kind"] for n in range(times)]
+
+
+def test_first_weights_are_not_asked_for_without_end(tmp_path, caplog):
+    client, _ = invited(tmp_path, FedAvg())
+    kinds = ask_to_start(client, 102)
+    assert kinds == ["exchange"] * 100 + ["failed"] * 2
+    assert "asks more than 100 times for weights to start from" in caplog.text
+
+
+def test_a_phase_does_not_go_on_without_end(tmp_path, caplog):
+    client, _ = invited(tmp_path, FedAvg(), policy=Policy(max_messages=5))
+    assert ask_to_start(client, 6) == ["exchange"] * 4 + ["failed"] * 2
+    assert "does not allow that one phase goes on for more than 5 messages (`max_messages`)" in caplog.text
+
+
+def test_a_reply_that_is_refused_costs_nothing_of_what_was_stored(tmp_path):
+    """Nor does a round that is asked for whose beginning is not here any more."""
+    client, _ = invited(tmp_path, FedAvg())
+    weights = {name: entry * 0 for name, entry in client.participant.weights().items()}
+    join_with(client, weights)
+    asked = [Advance(phase="round", round=number, step=step) for number in (1, 2, 3) for step in (0, 1)]
+    told = [client.answer(each.message(Payload(weights).to_bytes() if each.step else b"")) for each in asked]
+    assert [each.head["kind"] for each in told] == ["exchange", "end"] * 3
+    kept = client._store.newest_state(9)
+    for number in (1, 2):
+        client, _ = invited(tmp_path, FedAvg())
+        refused = client.answer(Advance(phase="round", round=number, step=1).message(b"damaged"))
+        assert refused.head["kind"] == "failed"
+        assert play(client, 1)["kind"] == "failed"
+        assert client._store.newest_state(9) == kept == 3
+    client, _ = invited(tmp_path, FedAvg())
+    for each, expected in zip(asked[2:], told[2:], strict=True):
+        assert client.answer(each.message(Payload(weights).to_bytes() if each.step else b"")) == expected
 
 
 def test_consent_is_for_this_server_this_federation_and_this_text(tmp_path):

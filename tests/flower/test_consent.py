@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from potluck.channel.limits import Limits
 from potluck.core.errors import PotluckError
-from potluck.flower.consent import channel_of, consent_text
+from potluck.flower.consent import Consent, channel_of, consent_text
 from potluck.flower.protocol import PublicDataInfo
 from potluck.methods import METHODS, CoFED, FedAvg
 from potluck.recipes.channel_section import ChannelSection
@@ -33,6 +33,15 @@ def test_what_the_server_names_cannot_pass_for_a_line_of_the_text():
     assert not any("\x1b" in line for line in lines)
     with pytest.raises(ValidationError):
         invitation(FedAvg(), settings=forged)
+
+
+def test_nobody_is_asked_to_agree_to_what_nobody_reads(tmp_path):
+    shown = []
+    owner = Consent(tmp_path / "agreed.json", lambda text, agreed: shown.append(text), own_public=False)
+    long = invitation(FedAvg(), settings={"x": "y" * 30_000})
+    with pytest.raises(PotluckError, match=r"take 30\d+ characters; nobody reads more than 20000"):
+        owner(long, FedAvg)
+    assert shown == []
 
 
 def test_weights_stay_only_where_they_do():

@@ -125,6 +125,17 @@ def test_who_does_not_come_is_waited_for_and_then_named(site, tmp_path):
     assert "a round needs 3" in outcome(tmp_path)
 
 
+def test_where_nobody_can_tell_who_is_odd_all_are_told_that_it_is_over(site, tmp_path):
+    own = [potluck.Participant(f"p{i}", cnn, tables.made_data(20, i), plan=PLAN, labels=range(3 + i)) for i in range(2)]
+    clients = [client_of(person, tmp_path / "states") for person in own]
+    entries = "".join(f'\n[[participants]]\nname = "p{i}"' for i in range(2))
+    with pytest.raises(PotluckError, match="As many say the one as the other"):
+        site(FakeGrid(clients), entries=entries)
+    assert "As many say the one as the other" in outcome(tmp_path)
+    farewells = [client.farewell for client in clients]
+    assert [(told.outcome, told.reason) for told in farewells] == [("failed", "RequirementsError at the server")] * 2
+
+
 def test_by_default_most_are_enough(site, tmp_path):
     """One who does not come, declines, or is odd does not end the run of the others."""
     grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])

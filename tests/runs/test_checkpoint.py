@@ -110,14 +110,15 @@ def test_one_of_another_federation_is_no_damage(other, tmp_path):
     assert (tmp_path / "round-00000001").is_dir()
 
 
-def test_the_newest_up_to_a_round_and_nothing_after_it_stays(tmp_path):
+def test_the_newest_up_to_a_round_and_looking_removes_nothing(tmp_path):
     written_rounds(tmp_path, 3, 5)
     assert [checkpoint.newest(tmp_path, round) for round in (2, 3, 4, 5, 6)] == [None, 3, 3, 5, 5]
     assert checkpoint.read_until(tmp_path, 5, FINGERPRINT) == (5, {"number": 5})
     assert checkpoint.read_until(tmp_path, 4, FINGERPRINT) == (3, {"number": 3})
-    assert [path.name for path in tmp_path.iterdir()] == ["round-00000003"]
     assert checkpoint.read_until(tmp_path, 2, FINGERPRINT) is None
-    assert list(tmp_path.iterdir()) == []
+    assert checkpoint.newest(tmp_path, 6) == 5
+    checkpoint.forget_from(tmp_path, 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["round-00000003"]
 
 
 def test_up_to_a_round_damage_is_an_error(tmp_path):
