@@ -61,7 +61,7 @@ class Workload:
 
     @property
     def method(self) -> str:
-        """As a federation file names it."""
+        """As a server's file names it."""
         if self.megabytes:
             return f'{{ name = "benchmarks.flower_methods:Ship", megabytes = {self.megabytes} }}'
         return f'{{ name = "benchmarks.flower_methods:Busy", seconds = {self.seconds} }}'
@@ -190,9 +190,7 @@ def potluck_rounds(folder: Path, participants: int, rounds: int, method: str) ->
     names = [f"p{number}" for number in range(participants)]
     participants_toml = "\n".join(f'[[participants]]\nname = "{name}"' for name in names)
     port = free_port()
-    (folder / "federation.toml").write_text(
-        f"rounds = {rounds}\nport = {port}\nmethod = {method}\n{participants_toml}\n"
-    )
+    (folder / "server.toml").write_text(f"rounds = {rounds}\nport = {port}\nmethod = {method}\n{participants_toml}\n")
     for name in names:
         (folder / f"{name}.toml").write_text(
             f'name = "{name}"\nmodel = "mlp"\ndata = "benchmarks.flower_rounds:few_samples"\n'
@@ -209,9 +207,7 @@ def potluck_rounds(folder: Path, participants: int, rounds: int, method: str) ->
 
     processes = []
     try:
-        with SuperLink(
-            folder / "federation.toml", read_federation(folder / "federation.toml"), folder / "run", False
-        ) as link:
+        with SuperLink(folder / "server.toml", read_federation(folder / "server.toml"), folder / "run", False) as link:
             for name in names:
                 with (folder / f"{name}.log").open("wb") as log:
                     command = [POTLUCK, "join", str(folder / f"{name}.toml"), "--server", f"127.0.0.1:{port}", "--yes"]

@@ -43,16 +43,14 @@ def write(folder: Path, participants: int, rounds: int) -> Path:
     """The files of a federation."""
     names = [f"p{number}" for number in range(participants)]
     participants_toml = "\n".join(f'[[participants]]\nname = "{name}"' for name in names)
-    (folder / "federation.toml").write_text(
-        f'rounds = {rounds}\nmethod = "FedAvg"\ndevice = "cpu"\n{participants_toml}\n'
-    )
+    (folder / "server.toml").write_text(f'rounds = {rounds}\nmethod = "FedAvg"\ndevice = "cpu"\n{participants_toml}\n')
     for number, name in enumerate(names):
         (folder / f"{name}.toml").write_text(
             f'name = "{name}"\nmodel = "mlp"\ndevice = "cpu"\nplan = {{ epochs = 1, batch_size = 16 }}\n'
             f'data = {{ name = "benchmarks.flower_simulation:dataset", number = {number} }}\n'
             f'test = {{ name = "benchmarks.flower_simulation:dataset", number = 10000 }}\n'
         )
-    return folder / "federation.toml"
+    return folder / "server.toml"
 
 
 def on_engine(path: Path, engine: str) -> float:

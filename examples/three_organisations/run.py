@@ -67,7 +67,7 @@ def federate(site: Path) -> list[dict[str, Any]]:
         threading.Thread(target=show, args=(who, program), daemon=True).start()
         return program
 
-    programs = [start("server", "serve", "federation.toml", "--out", "run", "--port", str(port))]
+    programs = [start("server", "serve", "server.toml", "--out", "run", "--port", str(port))]
     try:
         programs += [start(name, "join", f"{name}.toml", "--server", f"127.0.0.1:{port}", "--yes") for name in NAMES]
         until = time.monotonic() + TIMEOUT

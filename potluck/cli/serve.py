@@ -17,7 +17,7 @@ from potluck.core.interruptions import INTERRUPTED, Interruptions
 
 
 def serve(
-    file: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The server's file.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="SERVER.toml", help="The server's file.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/FILE-SEED")] = None,
     port: Annotated[int | None, typer.Option(help="The port for participants.", show_default="as in the file")] = None,
     monitor: Annotated[
@@ -28,7 +28,7 @@ def serve(
 ) -> None:
     """Be the server of a federation: wait for its participants, run it, keep everything in a folder.
 
-    FEDERATION.toml names the method, the participants and their keys. Everyone
+    SERVER.toml names the method, the participants and their keys. Everyone
     joins with `potluck join` from a machine of its own. A run that was stopped
     goes on with --resume.
     """

@@ -1,4 +1,4 @@
-"""What people write: the server's federation file, and each participant's own. Errors name the line."""
+"""What people write: the server's file, and each participant's own. Errors name the line."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from potluck.flower.engine import OnTooFew
 from potluck.flower.policy import Policy
 from potluck.methods import METHODS
 from potluck.recipes.channel_section import ChannelSection
+from potluck.recipes.file_kinds import FileKind
 from potluck.recipes.recipe import PlanSettings, Whole
 from potluck.recipes.references import (
     DataNamed,
@@ -167,7 +168,8 @@ class FederationFile(Section):
         tls: certificates; by default none.
     """
 
-    model_config = ConfigDict(title="a federation file")
+    model_config = ConfigDict(title="a server's file")
+    KIND: ClassVar[FileKind] = "server"
     RENAMED: ClassVar[dict[str, str]] = {
         "minimum": "min_participants",
         "below_minimum": "on_too_few",
@@ -285,7 +287,8 @@ class ParticipantFile(Section):
         key: its own private key; needed with TLS where the server's file has keys.
     """
 
-    model_config = ConfigDict(title="a participant file")
+    model_config = ConfigDict(title="a participant's own file")
+    KIND: ClassVar[FileKind] = "site"
     RENAMED: ClassVar[dict[str, str]] = {
         "allow": "allow_imports",
         "state": "state_dir",

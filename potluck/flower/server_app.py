@@ -1,4 +1,4 @@
-"""What runs in Flower's ServerApp: invites the participants of a federation file, and runs the federation."""
+"""What runs in Flower's ServerApp: invites the participants of a server's file, and runs the federation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
     progress = ProgressLog(Path(str(config["progress"])) if config.get("progress") else None)
     try:
         if not config.get("federation"):
-            raise SettingsError("No federation file: `flwr run . -c 'federation=\"/path/to/federation.toml\"'`.")
+            raise SettingsError("No server's file: `flwr run . -c 'federation=\"/path/to/server.toml\"'`.")
         path = Path(str(config["federation"]))
         file = read_federation(path)
         out = Path(str(config.get("out") or f"runs/{path.stem}-{file.seed}"))
@@ -82,11 +82,11 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 class ServerRun:
-    """The run of a federation file.
+    """The run of a server's file.
 
     Args:
         grid: Flower's grid.
-        file: the federation file.
+        file: the server's file.
         out: the run folder.
         progress: where it says what happens, and hears whether to stop.
         bell: tells which messages have been answered; None where nobody rings it.

@@ -66,7 +66,7 @@ class SimulatedClients:
 
 
 def _take_up(path: Path, number: int, state: str) -> _Held:
-    """The number-th participant of a federation file; its own file lies beside it, under its name."""
+    """The number-th participant of a server's file; its own file lies beside it, under its name."""
     names = read_federation(path).names
     if number >= len(names):
         raise SettingsError(f"The simulation has a node {number}; {path} names {len(names)} participants.")

@@ -43,7 +43,7 @@ class SuperLink:
     """Starts a SuperLink and the run, follows it, and stops both.
 
     Args:
-        path: where the federation file is.
+        path: where the server's file is.
         file: what it holds.
         out: the run folder.
         resume: whether to go on with the run in it.

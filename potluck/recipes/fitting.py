@@ -11,7 +11,7 @@ from typing import Any
 
 from potluck.core.errors import SettingsError
 from potluck.federation.method import Needs
-from potluck.federation.method_facts import MethodFacts, SettingFacts, facts_of, in_words, plain
+from potluck.federation.method_facts import SettingFacts, facts_of, in_words, plain
 from potluck.methods import METHODS
 
 WIDTH = 100
@@ -95,8 +95,6 @@ def family_of(name: str, needs: Needs) -> str:
 def fitting_file(name: str) -> str:
     """The text of a run file for a method, by its name, whose federation fits it."""
     facts = facts_of(METHODS[name])
-    if missing := [key for key, setting in facts.settings.items() if setting.required]:
-        raise SettingsError(f"{name} must be told {', '.join(missing)}; begin with `potluck new`, and set its method.")
     family = family_of(facts.name, facts.needs)
     needed = ", ".join(in_words(facts.needs)) or "nothing"
     return "\n".join(
@@ -108,7 +106,7 @@ def fitting_file(name: str) -> str:
             "rounds = 10",
             "seed = 0",
             "",
-            *_method(name, facts),
+            *method_table(name),
             "",
             *_data(facts.needs),
             "",
@@ -125,8 +123,11 @@ def fitting_file(name: str) -> str:
     )
 
 
-def _method(name: str, facts: MethodFacts) -> list[str]:
-    """The method's table: what is chosen, and as comments what else can be set."""
+def method_table(name: str) -> list[str]:
+    """The lines of a method's table: its name, what must be chosen, and as comments what else can be set."""
+    facts = facts_of(METHODS[name])
+    if missing := [key for key, setting in facts.settings.items() if setting.required]:
+        raise SettingsError(f"{name} must be told {', '.join(missing)}; begin with `potluck new`, and set its method.")
     chosen = CHOSEN.get(facts.name, {})
     lines = [
         "[method]",

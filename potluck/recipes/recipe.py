@@ -27,6 +27,7 @@ from potluck.methods import METHODS
 from potluck.models import MODELS
 from potluck.recipes.callback_sections import EarlyStoppingSection, TrackSection, trackers_of
 from potluck.recipes.channel_section import ChannelSection
+from potluck.recipes.file_kinds import FileKind
 from potluck.recipes.paper_item import PaperItem
 from potluck.recipes.references import (
     SUPPLIED,
@@ -259,6 +260,7 @@ class Recipe(Section):
     """
 
     model_config = ConfigDict(title="a run file")
+    KIND: ClassVar[FileKind] = "run"
     RENAMED: ClassVar[dict[str, str]] = {"wave": "max_concurrent", "at_rest": "storage"}
 
     rounds: Whole = Field(ge=0, description="how many in all")

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from potluck.core.errors import SettingsError, nearest
 from potluck.core.settings import SettingPath, mistakes
+from potluck.recipes.file_kinds import mixed_up
 from potluck.recipes.paper_item import PaperFile, PaperItem
 from potluck.recipes.recipe import Recipe
 from potluck.recipes.references import look_beside
@@ -99,6 +100,8 @@ def read_as(
     try:
         return kind.model_validate(content, context=file)
     except ValidationError as error:
+        if kind.KIND is not None and (sentence := mixed_up(path, content, kind.KIND)):
+            raise SettingsError(sentence) from None
         found = sorted(mistakes(kind, error), key=lambda mistake: line_of(mistake[0], file.lines) or 0)
         told = [" ".join([f"{file.tell(place)}:", *wrong.splitlines()]) + file.hint(place) for place, wrong in found]
         raise SettingsError("\n".join(told)) from None

@@ -12,16 +12,19 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from potluck.core.errors import SettingsError
 from potluck.core.settings import Mistake, SettingPath, mistakes
+from potluck.recipes.file_kinds import FileKind
 
 
 class Section(BaseModel):
     """A section of a recipe: checked with the whole, so that every mistake is reported with its place.
 
-    ``RENAMED``: names that keys had before, and what they are called now, so that an error can say it.
+    ``RENAMED``: names that keys had before, and what they are called now, so that an error can say it. ``KIND``: which
+    kind of file it is the whole of, if it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     RENAMED: ClassVar[dict[str, str]] = {}
+    KIND: ClassVar[FileKind | None] = None
 
 
 @dataclass(frozen=True)

@@ -101,3 +101,54 @@ def test_a_method_that_nobody_knows(here):
 def test_a_method_or_a_task(here):
     said = potluck("new", "--method", "FedAvg", "--task", "regression", fails=2).stderr
     assert "expected one of them" in said
+
+
+def test_the_files_of_a_real_federation_have_names_of_their_own(here):
+    said = potluck("new", "--server", "--participant", "ann", "--participant", "bob", "--method", "FedAvg").stdout
+    assert "Wrote server.toml. Try:\n  potluck serve server.toml" in said
+    said = potluck("new", "--site", "ann", "--target", "ill").stdout
+    assert "potluck join site-ann.toml --server HOST:PORT --check" in said
+    assert [each["name"] for each in tomllib.loads((here / "server.toml").read_text())["participants"]] == [
+        "ann",
+        "bob",
+    ]
+    assert "is there already" in potluck("new", "--site", "ann", fails=2).stderr
+    potluck("new", "--site", "bob", "other", "--no-tls")
+    assert [path.name for path in (here / "other").iterdir()] == ["site-bob.toml"]
+    potluck("new")
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (("--server", "--site", "ann"), "expected one of them"),
+        (("--server", "--model", "mlp"), "--model is for --site; this is for --server"),
+        (("--site", "ann", "--task", "regression"), "--task is for a run file; this is for --site"),
+        (("--participant", "ann"), "--participant is for --server; this is a run file"),
+        (("--no-tls",), "--no-tls is for --server or --site; this is a run file"),
+        (("--server", "--method", "FedAgv"), "Did you mean 'FedAvg'"),
+        (("--server", "--participant", "../ann"), "A site's name is '../ann'"),
+    ],
+)
+def test_options_of_another_kind_of_file_are_refused(options, wrong, here):
+    assert wrong in potluck("new", *options, fails=2).stderr
+    assert not list(here.glob("*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "right"),
+    [
+        (("serve", "federation.toml"), "a run file", "potluck run federation.toml"),
+        (("run", "server.toml"), "a server's file", "potluck serve server.toml"),
+        (("check", "site-ann.toml"), "a participant's own file", "potluck join site-ann.toml"),
+        (("join", "server.toml", "--check"), "a server's file", "potluck serve server.toml"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_in_a_sentence(command, kind, right, here):
+    potluck("new")
+    potluck("new", "--server")
+    potluck("new", "--site", "ann")
+    said = potluck(*command, fails=2).stderr
+    assert f"{command[1]} is {kind}" in said
+    assert f"it is for `{right}" in said
+    assert len(said.splitlines()) == 1

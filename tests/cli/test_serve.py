@@ -10,10 +10,10 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_serve_does_not_overwrite_a_run(tmp_path):
-    (tmp_path / "federation.toml").write_text('rounds = 1\nmethod = "Local"\n[[participants]]\nname = "a"\n')
+    (tmp_path / "server.toml").write_text('rounds = 1\nmethod = "Local"\n[[participants]]\nname = "a"\n')
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "settings.json").write_text("{}")
-    said = potluck("serve", "federation.toml", "--out", "run", fails=2).output
+    said = potluck("serve", "server.toml", "--out", "run", fails=2).output
     assert "already holds a run. Go on with --resume" in said
 
 

@@ -39,7 +39,7 @@ class Site:
         lines += [f"public = {public}"] if public else []
         lines += [extra]
         lines += [f'[[participants]]\nname = "{name}"\n{per_participant.get(name, "")}' for name in models]
-        (folder / "federation.toml").write_text("\n".join(lines))
+        (folder / "server.toml").write_text("\n".join(lines))
         for number, (name, model) in enumerate(models.items()):
             self.write(name, model, number, own_public)
 
@@ -68,7 +68,7 @@ class Site:
         assert self.left() == []
 
     def serve(self, *options: str) -> None:
-        self._start("serve", "serve", self.folder / "federation.toml", "--out", self.folder / "run", *options)
+        self._start("serve", "serve", self.folder / "server.toml", "--out", self.folder / "run", *options)
 
     def join(self, *names: str, yes: bool = True, server: str = "", options: tuple[str, ...] = ()) -> None:
         for name in names:
@@ -119,7 +119,7 @@ class Site:
 
     def serial(self) -> list[Row]:
         """What the serial engine makes of the same files."""
-        file = read_federation(self.folder / "federation.toml")
+        file = read_federation(self.folder / "server.toml")
         people = [read_participant(self.folder / f"{name}.toml").build() for name in file.names]
         for participant, entry in zip(people, file.participants, strict=True):
             participant.weight = entry.weight

@@ -31,8 +31,8 @@ def folder(tmp_path):
 def test_the_files_in_the_guide_can_be_read(folder):
     blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "federation.md").read_text(), re.DOTALL)
     assert len(blocks) == 2
-    (folder / "federation.toml").write_text(blocks[0])
-    file = read_federation(folder / "federation.toml")
+    (folder / "server.toml").write_text(blocks[0])
+    file = read_federation(folder / "server.toml")
     assert file.names == ["hospital", "bank"]
     assert [entry.weight for entry in file.participants] == [1.0, 2.0]
     assert file.public.load(0).x.shape == (4, 2)
@@ -46,7 +46,7 @@ def test_the_examples_files_can_be_read(folder):
     for path in (ROOT / "examples" / "three_organisations").iterdir():
         if path.is_file():
             (folder / path.name).write_text(path.read_text())
-    file = read_federation(folder / "federation.toml")
+    file = read_federation(folder / "server.toml")
     assert file.names == ["hospital", "laboratory", "insurer"]
     assert file.required_participants == 2
     for name in file.names:
@@ -75,9 +75,9 @@ ENTRIES = '[[participants]]\nname = "a"\n'
     ],
 )
 def test_mistakes_in_a_federation_file_are_errors(text, why, folder):
-    (folder / "federation.toml").write_text(text)
+    (folder / "server.toml").write_text(text)
     with pytest.raises(SettingsError, match=re.escape(why)):
-        read_federation(folder / "federation.toml")
+        read_federation(folder / "server.toml")
 
 
 OWN = 'name = "a"\nmodel = "mlp"\ndata = { name = "tests.flower.things:data", seed = 0 }\n'
@@ -117,9 +117,9 @@ def test_a_key_of_before_gets_an_error_that_names_the_new_one(reader, text, line
 
 def test_with_tls_everyone_needs_a_key(folder):
     tls = '[tls]\ncertificate = "keys/server.pem"\nkey = "keys/server.key"\nauthority = "keys/ca.crt"\n'
-    (folder / "federation.toml").write_text('rounds = 1\nmethod = "Local"\n' + tls + ENTRIES)
+    (folder / "server.toml").write_text('rounds = 1\nmethod = "Local"\n' + tls + ENTRIES)
     with pytest.raises(SettingsError, match="a has no key"):
-        read_federation(folder / "federation.toml")
+        read_federation(folder / "server.toml")
 
 
 def test_a_key_needs_tls(folder):

@@ -46,10 +46,10 @@ def site(tmp_path):
 
     def served(grid=None, method="FedAvg", more="", join_timeout=5, entries=PEOPLE, **config):
         text = FILE.format(method=method, more=more, join_timeout=join_timeout, people=entries)
-        (tmp_path / "federation.toml").write_text(text)
+        (tmp_path / "server.toml").write_text(text)
         if grid is None:
             grid = FakeGrid([client_of(person, tmp_path / "states") for person in people(FedAvg())])
-        places = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": tmp_path / "p.log"}
+        places = {"federation": tmp_path / "server.toml", "out": tmp_path / "run", "progress": tmp_path / "p.log"}
         ProgressLog(tmp_path / "p.log").clear()
         serve(grid, {**{name: str(place) for name, place in places.items()}, **config})
         return timeless(ProgressLog(tmp_path / "p.log").new_lines())
@@ -224,9 +224,9 @@ def test_a_run_that_is_asked_to_stop_says_that_it_stopped(site, tmp_path):
 
 
 def test_without_a_file_it_says_how_to_name_one(tmp_path):
-    with pytest.raises(SettingsError, match="No federation file: `flwr run"):
+    with pytest.raises(SettingsError, match="No server's file: `flwr run"):
         serve(FakeGrid([]), {"progress": str(tmp_path / "p.log")})
-    assert "No federation file" in outcome(tmp_path)
+    assert "No server's file" in outcome(tmp_path)
 
 
 def test_a_bug_is_called_one(site, tmp_path, monkeypatch):

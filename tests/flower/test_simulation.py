@@ -19,12 +19,12 @@ OWN = 'model = "mlp"\ndata = { name = "tests.flower.things:data", seed = 0 }\nla
 def ask(tmp_path):
     """Asks a worker for the answer of one of two participants; the files are not where the tests run."""
     entries = "".join(f'[[participants]]\nname = "{name}"\n' for name in ("p0", "p1"))
-    (tmp_path / "federation.toml").write_text(f'rounds = 9\nmethod = "FedAvg"\n{entries}')
+    (tmp_path / "server.toml").write_text(f'rounds = 9\nmethod = "FedAvg"\n{entries}')
     for name in ("p0", "p1"):
         (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\n{OWN}')
 
     def answer(worker, message, number=0):
-        config = {"federation": str(tmp_path / "federation.toml"), "state": "states"}
+        config = {"federation": str(tmp_path / "server.toml"), "state": "states"}
         head, body = worker.answer(message.encoded_head().decode(), message.body, config, {"partition-id": number})
         return Message.decode(head, body)
 

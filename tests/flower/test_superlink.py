@@ -20,7 +20,7 @@ def followed(tmp_path, monkeypatch):
     """A SuperLink whose run goes on until Flower says otherwise."""
     monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
     file = FederationFile(rounds=1, method="FedAvg", participants=[{"name": "p0"}])
-    return superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
+    return superlink.SuperLink(tmp_path / "server.toml", file, tmp_path / "run", False)
 
 
 def says(monkeypatch, *statuses):
@@ -84,9 +84,9 @@ def test_certificates_that_end_soon_are_warned_of_once_a_day(days, lines, tmp_pa
     make_keys(tmp_path / "keys", ["a"], ["localhost", "127.0.0.1"], days)
     tls = 'certificate = "keys/server.pem"\nkey = "keys/server.key"\nauthority = "keys/ca.crt"'
     text = f'rounds = 1\nmethod = "Local"\n[tls]\n{tls}\n[[participants]]\nname = "a"\nkey = "keys/a.pub"\n'
-    (tmp_path / "federation.toml").write_text(text)
-    file = read_federation(tmp_path / "federation.toml")
-    link = superlink.SuperLink(tmp_path / "federation.toml", file, tmp_path / "run", False)
+    (tmp_path / "server.toml").write_text(text)
+    file = read_federation(tmp_path / "server.toml")
+    link = superlink.SuperLink(tmp_path / "server.toml", file, tmp_path / "run", False)
     monkeypatch.setattr(superlink, "STATUS_INTERVAL", 0.0)
 
     def finish():

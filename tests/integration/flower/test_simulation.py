@@ -33,7 +33,7 @@ def test_flowers_simulation_is_the_serial_engines(tmp_path):
     program = Program(command, settings, tmp_path / "superlink.log")
     try:
         wait_for_port(port, program)
-        names = {"federation": tmp_path / "federation.toml", "out": tmp_path / "run", "progress": progress}
+        names = {"federation": tmp_path / "server.toml", "out": tmp_path / "run", "progress": progress}
         names["state"] = tmp_path / "states"
         config = " ".join(f"{name}={json.dumps(str(value))}" for name, value in names.items())
         nodes = "num-supernodes=2 client-resources-num-cpus=1"

@@ -88,7 +88,7 @@ def test_a_federation_of_the_units(tmp_path):
     files, port, monitor = tmp_path / "etc", free_port(), free_port()
     files.mkdir()
     people = "\n".join(f'[[participants]]\nname = "{name}"' for name in ("ann", "ben"))
-    (files / "federation.toml").write_text(f'rounds = 2\nport = {port}\nmethod = "FedAvg"\n{people}\n')
+    (files / "server.toml").write_text(f'rounds = 2\nport = {port}\nmethod = "FedAvg"\n{people}\n')
     units = {name: tmp_path / f"potluck-{name}.service" for name in ("server", "ann", "ben")}
     server = (DEPLOY / "potluck-server.service").read_text().replace("127.0.0.1:9464", f"127.0.0.1:{monitor}")
     units["server"].write_text(server)
@@ -116,4 +116,4 @@ def test_a_federation_of_the_units(tmp_path):
             unit.end()
     assert History.load(states / "potluck-server" / "run").rounds == 2
     assert (states / "potluck-ann" / "consent.json").exists()
-    assert sorted(path.name for path in files.iterdir()) == ["ann.toml", "ben.toml", "federation.toml"]
+    assert sorted(path.name for path in files.iterdir()) == ["ann.toml", "ben.toml", "server.toml"]
