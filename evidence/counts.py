@@ -1,6 +1,6 @@
 """The papers' numbers that need no training: how many parameters or bytes a round sends, counted on real payloads.
 
-Nothing is learned: the rehearsal engine exchanges what a real round would exchange, and skips the training.
+Nothing is learned: the engine of ``potluck check`` exchanges what a real round would exchange, and skips the training.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def rehearsed(method: potluck.Method, models: Mapping[str, Any], seed: int = 0, 
     own = (draw.integers(0, 256, (20, *SHAPE), dtype=np.uint8), np.arange(20) % CLASSES)
     public = draw.integers(0, 256, (inputs, *SHAPE), dtype=np.uint8) if inputs else None
     people = [potluck.Participant(name, model, own, labels=range(CLASSES)) for name, model in models.items()]
-    federation = potluck.Federation(people, method, public=public, seed=seed, engine="rehearsal", device="cpu")
+    federation = potluck.Federation(people, method, public=public, seed=seed, engine="dry-run", device="cpu")
     history = federation.run(2)
     return {row["participant"]: row["bytes_up"] // FLOAT for row in history.final.rows}
 

@@ -15,7 +15,9 @@ from evidence.checks import VERDICTS
 from evidence.claims import CLAIMS
 from evidence.outcomes import Results
 from evidence.result_files import RESULTS
+from evidence.rows import told_anew
 from evidence.tables import TABLES
+from potluck.reproduction.rows import FILE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {"evidence": DOCS / "evidence.md", **{path.stem: path for path in sorted((DOCS / "evidence").glob("*.md"))}}
@@ -86,6 +88,7 @@ def main() -> None:
     results = Results(chosen.results)
     for name, path in PAGES.items():
         path.write_text(filled(path.read_text(), name, results))
+    FILE.write_text(told_anew(FILE.read_text(), results))
 
 
 if __name__ == "__main__":

@@ -93,15 +93,31 @@ def _scale(named: tuple[str, PaperScale]) -> str:
 
 
 def _list() -> None:
-    """What can be played, with the scales and the data each needs."""
+    """Every table and figure with its verdict; of those that can be played, the scales and the data."""
+    from rich import box
     from rich.console import Console
+    from rich.table import Table
 
-    from potluck.report.tables import Table
     from potluck.reproduction.items import read_items
+    from potluck.reproduction.rows import read_rows
 
-    rows = []
-    for name, item in read_items().items():
-        scales = ", ".join(map(_scale, item.scales.items()))
-        rows.append([name, item.paper, item.item, item.title, scales, ", ".join(item.data) or "–"])
-    table = Table(["name", "paper", "item", "what it shows", "scales", "data"], rows, texts=6)
-    Console(width=160).print(table.to_rich())
+    items, table = read_items(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, fixed in {
+        "name": True,
+        "what it shows": False,
+        "verdict": True,
+        "how it was played, or what it takes": False,
+        "seeds": True,
+        "plays at": False,
+        "data": False,
+    }.items():
+        table.add_column(heading, no_wrap=fixed)
+    for name, row in read_rows().items():
+        item = items.get(name)
+        plays = ", ".join(map(_scale, item.scales.items())) if item else "–"
+        data = ", ".join(item.data) if item else ""
+        table.add_row(name, row.shows, row.verdict, row.missing or row.scale, row.seeds, plays, data or "–")
+    Console(width=160).print(table)
+    typer.echo(
+        "The verdicts are on the results in the repository's evidence/. To play one: potluck reproduce NAME --scale …"
+    )

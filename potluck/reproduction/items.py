@@ -9,6 +9,7 @@ from pathlib import Path
 from potluck.core.errors import SettingsError, nearest
 from potluck.recipes.paper_item import PaperItem
 from potluck.recipes.run_file import read_paper
+from potluck.reproduction.rows import name_of, read_rows
 
 FOLDER = Path(__file__).parent.parent / "recipes" / "papers"
 
@@ -28,8 +29,10 @@ def find_item(name: str) -> tuple[Path, PaperItem]:
     """The run file of an item, by its name such as "mhat-table-1", or by a path of one's own."""
     if name.endswith(".toml"):
         return Path(name), read_paper(name)
-    files, asked = item_files(), name.lower().replace(" ", "-").replace("_", "-")
-    if asked not in files:
-        hint = nearest(asked, files)
-        raise SettingsError(f"There is no recipe {name!r}.{hint} `potluck reproduce --list` shows all.")
-    return files[asked], read_items()[asked]
+    files, asked = item_files(), name_of(name)
+    if asked in files:
+        return files[asked], read_items()[asked]
+    if row := read_rows().get(asked):
+        raise SettingsError(f"{row.title} has no recipe: {row.missing or row.scale}.")
+    hint = nearest(asked, files)
+    raise SettingsError(f"There is no recipe {name!r}.{hint} `potluck reproduce --list` shows all.")

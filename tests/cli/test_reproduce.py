@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from potluck.reproduction.rows import read_rows
 from tests.cli.commands import potluck
 from tests.reproduction.items import ITEM, write_item
 
@@ -12,6 +13,8 @@ def test_the_list_names_every_item():
     result = potluck("reproduce", "--list")
     assert "mhat-table-1" in result.stdout
     assert "smoke, small, paper" in result.stdout
+    assert all(name in result.stdout for name in read_rows())
+    assert result.stdout.count("came back") == sum(row.verdict == "came back" for row in read_rows().values())
     assert potluck("reproduce").stdout == result.stdout
 
 

@@ -20,9 +20,10 @@ from evidence.checks import (
 )
 from evidence.outcomes import Results
 from evidence.result_files import RESULTS
-from evidence.rows import all_rows, paper_verdict, rows, tried
+from evidence.rows import all_rows, paper_verdict, rows, told_anew, tried
 from evidence.run_all import PLANNED
 from evidence.statements import STATEMENTS, statements
+from potluck.reproduction.rows import FILE
 from tests.evidence.conftest import write_result as write
 
 COUNTS = {"DraftFed": 11, "PerHeFed": 10, "MHAT": 6, "FedIN": 15, "CoFED": 11}
@@ -36,6 +37,19 @@ def results():
 def test_all_are_there_once():
     assert len({row.name for row in rows()}) == len(rows()) == sum(COUNTS.values()) == 53
     assert {paper: sum(row.paper == paper for row in rows()) for paper in COUNTS} == COUNTS
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
+def test_the_verdict_that_ships_is_that_of_the_results(row, results):
+    """Where it is another one: python -m evidence.pages."""
+    assert (row.told.verdict, row.told.seeds) == (row.verdict(results), row.seeds(results))
+
+
+def test_a_verdict_that_changed_is_written_into_its_own_row_alone(results):
+    text = FILE.read_text()
+    wrong = text.replace('verdict = "came back"', 'verdict = "did not"')
+    assert wrong != text
+    assert told_anew(wrong, results) == told_anew(text, results) == text
 
 
 def test_a_row_was_tried_if_something_is_said_of_it(results):

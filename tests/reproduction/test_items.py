@@ -11,6 +11,7 @@ from potluck.recipes import read
 from potluck.reproduction.items import find_item, item_files, read_items
 from potluck.reproduction.measures import measure_named
 from potluck.reproduction.reproduce import reproduce
+from potluck.reproduction.rows import name_of
 from tests.reproduction.items import ITEM, write_item
 
 
@@ -21,7 +22,7 @@ def test_each_paper_has_one():
 @pytest.mark.parametrize("name", item_files())
 def test_each_can_be_read_whole_at_every_scale(name):
     path, item = find_item(name)
-    assert name == f"{item.paper} {item.item}".lower().replace(" ", "-").replace("table-ii", "table-2")
+    assert name == name_of(f"{item.paper}, {item.item}")
     assert {"smoke", "small", "paper"} == set(item.scales)
     assert all(measure_named(measure) for measure in item.measures)
     assert any(row.published for row in item.rows)
