@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
+
+from potluck.core.job import Job
 
 PHASES = {
     "train": "participants and the server learn",
@@ -78,6 +82,36 @@ class Profiler:
         with console.capture() as capture:
             console.print(table)
         return capture.get()
+
+
+class Timing(dict[str, AbstractContextManager[None]]):
+    """``with timing["merge"]: …`` counts what happens inside as this phase, if anybody profiles.
+
+    Where nobody does, to look a phase up and to enter it calls nothing of ours.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._profiler: Profiler | None = None
+
+    def begin(self, profiler: Profiler) -> None:
+        """Counts from now on, also for those who hold this already."""
+        self._profiler = profiler
+        self.clear()
+
+    def __missing__(self, phase: str) -> AbstractContextManager[None]:
+        self[phase] = found = nullcontext() if self._profiler is None else self._profiler(phase)
+        return found
+
+
+def by_phase(profiler: Profiler, jobs: Sequence[Job], carry_out: Callable[[list[Job]], list[Any]]) -> list[Any]:
+    """What ``carry_out`` gives for jobs, with training, predicting and tapping timed apart."""
+    found: dict[int, Any] = {}
+    for phase in dict.fromkeys(job.work.phase for job in jobs):
+        own = [index for index, job in enumerate(jobs) if job.work.phase == phase]
+        with profiler(phase):
+            found.update(zip(own, carry_out([jobs[index] for index in own]), strict=True))
+    return [found[index] for index in range(len(jobs))]
 
 
 class _Phase(AbstractContextManager[None]):

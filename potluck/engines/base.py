@@ -17,7 +17,7 @@ from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Host, Party, Storage
 from potluck.core.payload import Payload
-from potluck.core.profiler import Profiler
+from potluck.core.profiler import Profiler, Timing, by_phase
 from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fitted, Predict, Request
 from potluck.core.samples import Samples
@@ -178,8 +178,10 @@ class Engine(EngineRecord, ABC):
         """How many parties run together, where a user decides."""
         self.storage: Storage | None = None
         """Where parties are while others run, if not in memory."""
-        self.ready = ReadyInputs()
-        """Makes inputs ready for models before anything is carried out."""
+        self.timing = Timing()
+        """Phase → what counts the seconds inside, if anybody profiles."""
+        self.ready: ReadyInputs | None = None
+        """Puts inputs through transforms before anything is carried out, from the first plan with one on."""
         self._threads = Threads()
         self._sessions: dict[str, Session] = {}
         self._places: dict[str, int] = {}
@@ -198,16 +200,22 @@ class Engine(EngineRecord, ABC):
 
     def profile(self) -> Profiler:
         """Has it time its phases from now on."""
-        self.profiler = self.profiler or Profiler(self.device)
+        if self.profiler is None:
+            self.profiler = Profiler(self.device)
+            self.timing.begin(self.profiler)
         return self.profiler
-
-    def timing(self, phase: str) -> AbstractContextManager[None]:
-        """Counts what happens inside as this phase, if anybody profiles."""
-        return _NOTHING if self.profiler is None else self.profiler(phase)
 
     def computing(self) -> AbstractContextManager[None]:
         """Everything inside computes in the engine's precision."""
         return _NOTHING if self.precision == "torch" else computing_in(self.precision)
+
+    def made_ready(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The same jobs, with inputs as models read them where that can be done of whole data."""
+        if self.ready is None:
+            if all(job.plan.transform is None for job in jobs):
+                return jobs
+            self.ready = ReadyInputs()
+        return self.ready.of(jobs)
 
     @abstractmethod
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
@@ -253,7 +261,7 @@ class Engine(EngineRecord, ABC):
         session, answer = Session(server, half, f"serve {exchange}", keep_optimizer=False), None
         while not isinstance(step := session.advance(answer), Done):
             assert isinstance(step, Job), "The server has nobody to exchange with."
-            answer = self._timed_by_phase([step])[0][0]
+            [(answer, _)] = self.timed([step]) if self.profiler is None else by_phase(self.profiler, [step], self.timed)
         return step.value
 
     def evaluate(
@@ -349,11 +357,11 @@ class Engine(EngineRecord, ABC):
         while names:
             jobs: dict[str, Job] = {}
             for name in names:
-                with self.timing("merge"):
+                with self.timing["merge"]:
                     answer = answers[name]  # a reply is made when it is asked for
                 session = self._sessions[name]
                 began = time.perf_counter()
-                with self.timing("method"):
+                with self.timing["method"]:
                     step = session.advance(answer)
                 session.seconds += time.perf_counter() - began
                 if isinstance(step, Job):
@@ -363,22 +371,14 @@ class Engine(EngineRecord, ABC):
                     yield Arrival(name, None, step.value or {}, session.seconds, session.steps)
                 else:
                     yield Arrival(name, step, seconds=session.seconds, steps=session.steps)
-            found = {}
-            for name, (answer, seconds) in zip(jobs, self._timed_by_phase(list(jobs.values())), strict=True):
+            if not jobs:
+                return
+            found, todo = {}, list(jobs.values())
+            timed = self.timed(todo) if self.profiler is None else by_phase(self.profiler, todo, self.timed)
+            for name, (answer, seconds) in zip(jobs, timed, strict=True):
                 self._sessions[name].seconds += seconds
                 found[name] = answer
             names, answers = list(found), found
-
-    def _timed_by_phase(self, jobs: Sequence[Job]) -> list[Timed]:
-        """``timed``, and where somebody profiles, training, predicting and tapping apart."""
-        if self.profiler is None:
-            return self.timed(jobs)
-        answers: dict[int, Timed] = {}
-        for phase in dict.fromkeys(job.work.phase for job in jobs):
-            own = [index for index, job in enumerate(jobs) if job.work.phase == phase]
-            with self.profiler(phase):
-                answers.update(zip(own, self.timed([jobs[index] for index in own]), strict=True))
-        return [answers[index] for index in range(len(jobs))]
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()

@@ -16,4 +16,4 @@ class Serial(Engine):
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         with self.computing():
-            return [self.alone(job) for job in self.ready.of(jobs)]
+            return [self.alone(job) for job in self.made_ready(jobs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from potluck.channel.channel import Channel, Coded, Memory
@@ -22,10 +22,10 @@ class ChannelEnds:
     Args:
         channel: the channel.
         server: the server.
-        timing: counts what happens inside as a phase of a profile.
+        timing: phase of a profile → what counts the seconds inside.
     """
 
-    def __init__(self, channel: Channel, server: Server, timing: Callable[[str], AbstractContextManager[None]]) -> None:
+    def __init__(self, channel: Channel, server: Server, timing: Mapping[str, AbstractContextManager[None]]) -> None:
         self._channel, self._server, self._timing = channel, server, timing
         self._remembers = channel.remembers_received
         self._routes = Routes(server.seed)
@@ -43,7 +43,7 @@ class ChannelEnds:
     def send(self, sender: Participant, exchange: str, payload: Payload) -> None:
         """Codes what a participant on this machine sends, while it is in memory. Elsewhere it is coded already."""
         if sender.is_local:
-            with self._timing("channel"):
+            with self._timing["channel"]:
                 route, known = self._route(sender, exchange, "up"), self._memory(sender).get("received", {})
                 coded = self._channel.encode(payload, route, sender.codec_memory, known)
             self._on_the_way[sender.name] = coded
@@ -54,7 +54,7 @@ class ChannelEnds:
 
     def read(self, sender: Participant, exchange: str, payload: Payload, schema: Schema) -> Payload:
         """What the server reads of it, within its schema's bounds. Raises PayloadError for what cannot be decoded."""
-        with self._timing("channel"):
+        with self._timing["channel"]:
             if (coded := self._on_the_way.pop(sender.name, None)) is not None:
                 read = coded.received
             else:
@@ -63,7 +63,7 @@ class ChannelEnds:
 
     def reply(self, receiver: Participant, exchange: str, payload: Payload) -> tuple[Payload, Payload]:
         """What travels of the server's reply, and what the engine hands out: on this machine, what is read of it."""
-        with self._timing("channel"):
+        with self._timing["channel"]:
             route, memory = self._route(receiver, exchange, "down"), self._memory(receiver)
             coded = self._channel.encode(payload, route, memory)
             if self._remembers:

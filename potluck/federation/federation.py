@@ -208,7 +208,7 @@ class Federation:
     def _play_rounds(self, callbacks: Callbacks, run: StoredRun | None) -> None:
         for participant in self.participants.values():
             participant.look_again()
-        with self.engine.timing("other"):
+        with self.engine.timing["other"]:
             self._welcome()
             first = self.history.rounds
             while self.history.rounds < self.last_round and not self._may_stop:
@@ -297,7 +297,7 @@ class Federation:
 
     def evaluate(self, data_of: Callable[[Participant], Samples | None]) -> dict[str, Metrics]:
         """Everybody's metrics as the models are now, on the data that are named for each; None for no data."""
-        with self.engine.timing("evaluate"), only_looking(self.participants):
+        with self.engine.timing["evaluate"], only_looking(self.participants):
             scores = self.engine.evaluate(self.participants, data_of, self._answering)
         return {name: found[OWN] for name, found in scores.items()}
 
@@ -366,7 +366,7 @@ class Federation:
         there = [name for name in chosen if presence.get(name) != "away"]
         tallies = self._play("round", there, presence)
         tallies |= {name: ParticipantTally(refused="it was away") for name in set(chosen) - set(there)}
-        with self.engine.timing("evaluate"):
+        with self.engine.timing["evaluate"]:
             scores, of_server = self._scores_after(number)
         rows = participant_rows(
             number,

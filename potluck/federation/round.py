@@ -182,7 +182,7 @@ class ExchangeLoop:
         # This one may be answered in the middle of another, whose server half has refused some of its own already.
         of_another, self._server.refused = self._server.refused, {}
         try:
-            with self._engine.timing("merge"):
+            with self._engine.timing["merge"]:
                 replies = self._served(name, chain([first], answers))
             for _ in answers:
                 pass  # those whose answers the server did not take have arrived at the exchange all the same

@@ -8,7 +8,7 @@ estimators, stay in memory.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +63,12 @@ class DiskStorage:
     """A folder for participants. It is removed when neither a federation nor a participant refers to it any more.
 
     Args:
-        timing: counts what happens inside as a phase of a profile.
+        timing: phase of a profile → what counts the seconds inside.
         loaded: how many participants stay in memory of those that are loaded one by one; those that are pinned all do.
             By default 64.
     """
 
-    def __init__(self, timing: Callable[[str], AbstractContextManager[None]], loaded: int | None = None) -> None:
+    def __init__(self, timing: Mapping[str, AbstractContextManager[None]], loaded: int | None = None) -> None:
         self.loaded = loaded or LOADED
         self._timing = timing
         self._folder = TemporaryDirectory(prefix="potluck-")
@@ -89,7 +89,7 @@ class DiskStorage:
         for participant in participants:
             if isinstance(participant, Participant):
                 self._in_memory.pop(participant.name, None)
-                with self._timing("storage"):
+                with self._timing["storage"]:
                     self._put(participant)
 
     def load(self, participant: Participant, name: str) -> None:
@@ -99,7 +99,7 @@ class DiskStorage:
             participant.held[name] = participant.thing(self._same[owner, name])
         else:
             stored = self._stored[owner, name]
-            with self._timing("storage"):
+            with self._timing["storage"]:
                 participant.held[name] = thing = self._read(stored, name)
             stored.version = version_of(thing)
         self._in_memory.pop(owner, None)  # the last one is the one loaded last
@@ -202,7 +202,7 @@ def _seen(tensor: Tensor) -> tuple[int, int]:
 
 
 def make_storage(
-    kind: str, timing: Callable[[str], AbstractContextManager[None]], loaded: int | None
+    kind: str, timing: Mapping[str, AbstractContextManager[None]], loaded: int | None
 ) -> DiskStorage | None:
     """The storage of that name; None for memory, where everybody simply stays."""
     if kind not in STORAGES:

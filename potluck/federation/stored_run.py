@@ -88,7 +88,7 @@ class StoredRun:
     def keep(self, number: int) -> None:
         """Stores what was recorded of a round, and then, if it is time, a checkpoint."""
         federation = self._federation
-        with federation.engine.timing("checkpoint"):
+        with federation.engine.timing["checkpoint"]:
             self._folder.append(federation.history.recorded(number))
             if number % self._every == 0 or number == federation.last_round:
                 self._save(number)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import potluck
-from potluck.core.profiler import PHASES, Profiler
+from potluck.core.profiler import PHASES, Profiler, Timing
 from potluck.methods import CoFED, DraftFed, FedAvg
 from tests.tables import cnn, made_data, mlp, participants
 
@@ -91,3 +93,27 @@ def test_timing_changes_no_result():
     timed = potluck.Federation(participants([cnn(i) for i in range(3)]), FedAvg(), test=made_data(20, 6))
     timed.profile()
     assert [row["loss"] for row in timed.run(2).rows()] == [row["loss"] for row in plain.rows()]
+
+
+def test_whoever_holds_a_timing_counts_from_the_profiler_on():
+    timing, profiler = Timing(), Profiler()
+    with timing["merge"]:
+        pass
+    assert profiler.seconds == {}
+    timing.begin(profiler)
+    with timing["merge"], timing["train"]:
+        time.sleep(0.01)
+    assert profiler.seconds["train"] >= 0.01
+    assert set(profiler.seconds) == {"merge", "train"}
+
+
+def test_where_nobody_profiles_a_phase_costs_no_call_of_ours():
+    timing, called = Timing(), []
+    timing["merge"]
+    sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        with timing["merge"]:
+            pass
+    finally:
+        sys.setprofile(None)
+    assert [path for path in called if "potluck" in Path(path).parts] == []

@@ -11,6 +11,7 @@ from potluck.core.classification import Classification
 from potluck.core.job import Job
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
+from potluck.core.profiler import by_phase
 from potluck.core.requests import Exchange, Fit, Predict
 from potluck.core.samples import Samples
 from potluck.engines import Serial, base
@@ -136,7 +137,7 @@ def test_profiling_tells_kinds_of_work_from_each_other_and_keeps_the_order_of_th
     reading = Predict(someone.samples, logits=True)
     doubled = Predict(Samples({"x": 2 * torch.eye(3)}), logits=True)
     jobs = [Job("ann", work, Network(torch.nn.Identity()), work.on, Plan(), 1, 1) for work in (reading, doubled)]
-    answers = [answer for answer, _ in engine._timed_by_phase(jobs)]
+    answers = [answer for answer, _ in by_phase(engine.profiler, jobs, engine.timed)]
     torch.testing.assert_close(answers, [torch.eye(3), 2 * torch.eye(3)])
     assert engine.profiler.seconds["predict"] > 0
     assert "train" not in {phase for phase, seconds in engine.profiler.seconds.items() if seconds}

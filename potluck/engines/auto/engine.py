@@ -56,7 +56,7 @@ class Auto(Batched):
         return min(size, STACKED_CONVOLUTIONS) if slow else size
 
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
-        jobs = self.ready.of(jobs)
+        jobs = self.made_ready(jobs)
         answers = self._choose_and_train(jobs, self._by_kind(jobs)) if self.device.type == "cpu" else {}
         rest = [index for index in range(len(jobs)) if index not in answers]
         answers.update(zip(rest, super().timed([jobs[index] for index in rest]), strict=True))

@@ -75,7 +75,7 @@ class Batched(Engine):
     def timed(self, jobs: Sequence[Job]) -> list[Timed]:
         """Stack by stack, while a CPU's caches hold it; on a GPU all trainings run side by side."""
         answers: dict[int, Timed] = {}
-        stacks = self._stacks(self.ready.of(jobs))
+        stacks = self._stacks(self.made_ready(jobs))
         # Graphs that are replayed at once share one place in memory for the state of the generator they draw from.
         beside = [
             stack
@@ -285,7 +285,7 @@ class Batched(Engine):
         return stack.small
 
     def _written(self, training: Training) -> list[Any]:
-        with self.timing("copy"):
+        with self.timing["copy"]:
             return training.finish()
 
     def _loaded(self, stack: JobStack, before: list[JobStack]) -> Training:
@@ -302,7 +302,7 @@ class Batched(Engine):
                     del kept
                 self._trainings[key] = Training(stack.jobs, capacity, self.device, self.precision, stack.common)
             training = self._trainings[key]
-        with self.timing("copy"):
+        with self.timing["copy"]:
             training.load(stack.jobs)
         return training
 
