@@ -27,14 +27,13 @@ from potluck.engines.base import Engine
 from potluck.federation.admission import admitted, published, published_test
 from potluck.federation.availability import Availability, Presence, as_availability
 from potluck.federation.clock import VirtualClock
-from potluck.federation.evaluation import Evaluation, only_looking
+from potluck.federation.evaluation import Evaluation, model_rows, only_looking, participant_rows
 from potluck.federation.fingerprint import settings_as_run
 from potluck.federation.method import Method
 from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop
-from potluck.federation.rows import model_rows, participant_rows
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun

@@ -23,6 +23,12 @@ def as_sent(method: Any, me: Participant, sent: Schema) -> Schema:
     return sent
 
 
+def by_reply_schema(method: Any, me: Participant, sent: Schema) -> Schema:
+    """Of a reply that looks as the method's own ``reply_schema`` says, which another method may override."""
+    schema: Schema = method.reply_schema(me, sent)
+    return schema
+
+
 def reply_contract(method: type[Any], name: str) -> ReplyContract | None:
     """What an exchange says of its replies, or the nearest of those that it overrides."""
     said = (getattr(vars(kind).get(name), "reply", None) for kind in method.__mro__)

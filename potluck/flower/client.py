@@ -32,10 +32,9 @@ from potluck.federation.participant import Participant
 from potluck.flower.channel_end import ChannelEnd
 from potluck.flower.client_store import ClientStore, private_folder
 from potluck.flower.consent import channel_of, method_class, method_of
-from potluck.flower.ledger import Ledger
 from potluck.flower.message_notes import note_message
 from potluck.flower.phase_run import PhaseRun
-from potluck.flower.policy import Policy, PolicyError, reason_for_server
+from potluck.flower.policy import Ledger, Policy, PolicyError, reason_for_server
 from potluck.flower.protocol import (
     Accepted,
     Acknowledged,

@@ -15,8 +15,8 @@ from potluck.core.requests import Exchange, Fit, Fitted, Predict, Request
 from potluck.core.samples import Samples
 from potluck.federation.method import Answer, Needs, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import by_reply_schema
 from potluck.federation.server import Answers, Server
-from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
 
 GLOBAL, TUNED = "global", "tuned"
@@ -46,7 +46,7 @@ class Averaging(WeightSharing):
         """What a participant sends after its training."""
         return Payload(self.shared(me))
 
-    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]), reply=received)
+    @exchange(lambda self, server, sender: schema_of(server.state["layouts"][sender]), reply=by_reply_schema)
     def weights(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """w ← Σ (n_k / n) w_k, over those who took part."""
         merge = Merge(self, server)

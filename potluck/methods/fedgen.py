@@ -22,12 +22,12 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import by_reply_schema
 from potluck.federation.server import Answers, Server
 from potluck.methods.distillation import kl
 from potluck.methods.head_sharing import HeadSharing, head_of, head_shape, linear_head
 from potluck.methods.own_loss import own_loss
 from potluck.methods.server_training import ServerTraining
-from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, schema_of
 
 GENERATOR = "generator"
@@ -205,7 +205,7 @@ class FedGen(HeadSharing, ServerTraining):
         more = {"counts": TensorSpec((head_shape(server)[0],), torch.int64, low=0)}
         return schema_of(server.state["layouts"][sender], more=more)
 
-    @exchange(weights_schema, reply=received)
+    @exchange(weights_schema, reply=by_reply_schema)
     def weights(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains the generator against the uploaded heads, and averages the heads."""
         merge, told = Merge(self, server), sorted(answers, key=lambda answer: answer[0])

@@ -15,12 +15,12 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema
 from potluck.federation.method import Leaving, ServerSteps, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import by_reply_schema
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import NoPlainMean
 from potluck.methods.head_sharing import HeadSharing, global_head, head_of, head_shape, head_spec
 from potluck.methods.prototypes import class_means_payload, class_means_schema
 from potluck.methods.server_training import ServerTraining
-from potluck.methods.weight_replies import received
 
 
 class FedGH(NoPlainMean, HeadSharing, ServerTraining):
@@ -69,7 +69,7 @@ class FedGH(NoPlainMean, HeadSharing, ServerTraining):
         """Class means of the width that the head reads."""
         return class_means_schema(*head_shape(server))
 
-    @exchange(prototypes_schema, reply=received)
+    @exchange(prototypes_schema, reply=by_reply_schema)
     def prototypes(self, server: Server, answers: Answers) -> ServerSteps:
         """Equations 6 and 7: trains the head on all pairs, by name, and sends it back."""
         told = sorted(answers, key=lambda answer: answer[0])

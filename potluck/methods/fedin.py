@@ -25,11 +25,15 @@ from potluck.core.samples import Samples
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Needs, Steps, exchange
 from potluck.federation.participant import Participant
-from potluck.federation.replies import nothing
+from potluck.federation.replies import by_reply_schema, nothing
 from potluck.federation.server import Answers, Server
-from potluck.methods.drawn_pairs import IN, OUT, DrawnPairs
-from potluck.methods.weight_replies import received
 from potluck.methods.weight_sharing import Merge, WeightSharing, schema_of
+
+IN, OUT = "features/in", "features/out"
+"""The names under which the pairs (s_in, s_out) travel beside the weights."""
+
+Drawn = tuple[Tensor, Tensor, Tensor]
+"""A random number for each pair, s_in, s_out."""
 
 Lengths = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=8)]
 Shapes = Annotated[list[Lengths], Field(min_length=2, max_length=2)]
@@ -151,17 +155,18 @@ class FedIN(WeightSharing):
             schema_of(server.state["layouts"][sender], more=self.pair_schema(server.state["shapes"][sender])),
             lengths={"pairs": (1, self.pairs)},
         ),
-        reply=received,
+        reply=by_reply_schema,
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
-        merge, drawn = Merge(self, server), DrawnPairs(self.pairs)
+        merge, pairs = Merge(self, server), dict[str, Drawn]()
         for sender, payload in answers:
             if merge.add(sender, payload.tensors) and self.intermediate:
-                draw = generator(server.seed, "pairs", server.round, sender)
-                drawn.add(str(server.state["shapes"][sender]), payload[IN], payload[OUT], draw)
+                draw, shape = generator(server.seed, "pairs", server.round, sender), str(server.state["shapes"][sender])
+                new = torch.rand(len(payload[IN]), generator=draw), payload[IN], payload[OUT]
+                pairs[shape] = drawn([pairs[shape], new] if shape in pairs else [new], self.pairs)
         merge.finish()
-        server.state["pairs"] = drawn.batches()
+        server.state["pairs"] = {shape: {IN: inner, OUT: outer} for shape, (_, inner, outer) in pairs.items()}
         return self.replies(server, merge.senders)
 
     def reply(self, server: Server, sender: str) -> Payload:
@@ -179,6 +184,13 @@ class FedIN(WeightSharing):
             return {}
         entering, leaving = shapes
         return {IN: TensorSpec(("pairs", *entering)), OUT: TensorSpec(("pairs", *leaving))}
+
+
+def drawn(batches: list[Drawn], count: int) -> Drawn:
+    """The pairs with the smallest numbers: each is equally likely, in whatever order and batches they come."""
+    numbers, inner, outer = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    best = numbers.argsort()[:count]
+    return numbers[best], inner[best], outer[best]
 
 
 def local(model: ModelView, batch: Batch, context: Context) -> Tensor:

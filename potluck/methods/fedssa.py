@@ -16,10 +16,10 @@ from potluck.core.requests import Exchange, Fit
 from potluck.core.schema import Schema, TensorSpec
 from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import by_reply_schema
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger
 from potluck.methods.head_sharing import HeadSharing, head_shape
-from potluck.methods.weight_replies import received
 from potluck.methods.windows import Part
 
 
@@ -119,7 +119,7 @@ class FedSSA(HeadSharing):
             {name: TensorSpec((count, *shape[1:]), dtype_named(kind)) for name, (kind, *shape) in layout.items()}
         )
 
-    @exchange(rows_schema, reply=received)
+    @exchange(rows_schema, reply=by_reply_schema)
     def rows(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Eq. 6: each class's mean row over those who have it."""
         old, last = server.state["global"], dict(server.state.get("last", {}))

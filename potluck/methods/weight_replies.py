@@ -22,12 +22,6 @@ def started(method: Any, me: Participant, sent: Schema) -> Schema:
     return Start(method.entries_schema(me).tensors)
 
 
-def received(method: Any, me: Participant, sent: Schema) -> Schema:
-    """What comes back in a round, as the method says."""
-    schema: Schema = method.reply_schema(me, sent)
-    return schema
-
-
 class Start(Schema):
     """These values, or the names of others."""
 

@@ -26,10 +26,11 @@ from potluck.core.schema import Schema, TensorSpec, least
 from potluck.federation.agreement import agreed
 from potluck.federation.method import Leaving, Steps, exchange
 from potluck.federation.participant import Participant
+from potluck.federation.replies import by_reply_schema
 from potluck.federation.server import Answers, Server
 from potluck.methods.averaging import Merger, Merging
 from potluck.methods.layout_fact import layout_fact
-from potluck.methods.weight_replies import asked_for, received, started
+from potluck.methods.weight_replies import asked_for, started
 from potluck.methods.windows import Part, WindowPlace, window
 
 MOST_SAMPLES = 2**40
@@ -144,7 +145,7 @@ class WeightSharing(Merging):
 
     def entries_schema(self, me: Participant) -> Schema:
         """Values of all entries that a participant shares."""
-        return schema_of(layout_of(self.shared(me)))
+        return Schema({n: TensorSpec(tuple(e.shape), e.dtype, low=least(n)) for n, e in self.shared(me).items()})
 
     def reply_schema(self, me: Participant, sent: Schema) -> Schema:
         """What a participant may receive at the end of a round, and when it catches up."""
@@ -283,7 +284,7 @@ class WeightSharing(Merging):
         """From the old values to the new ones, when all are merged: by default to the means, where there are any."""
         server.state["global"] = {**server.state["global"], **means}
 
-    @exchange(lambda self, server, sender: Schema(), optional=True, reply=received)
+    @exchange(lambda self, server, sender: Schema(), optional=True, reply=by_reply_schema)
     def fetch(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the current weights to those that sat out."""
         return self.replies(server, [sender for sender, _ in answers])

@@ -13,8 +13,7 @@ import potluck
 from potluck.core.architecture import layout_of
 from potluck.core.payload import Payload
 from potluck.methods import FedAvg, FedIN
-from potluck.methods.drawn_pairs import IN, OUT
-from potluck.methods.fedin import exact
+from potluck.methods.fedin import IN, OUT, drawn, exact
 from tests.tables import deep_cnn, made_data, mlp, participants
 
 GIVEN = {"stages": {"intermediate": ("layer1",)}}
@@ -190,6 +189,24 @@ def test_noise_changes_the_training_too():
         return table[0].weights()["0.weight"]
 
     assert not torch.allclose(weights(0.0), weights(0.8))
+
+
+def test_pairs_are_drawn_the_same_in_any_order_and_all_equally_likely():
+    def senders(order, seed):
+        pairs = None
+        for sender in order:
+            values = torch.full((4, 1), float(sender))
+            new = torch.rand(4, generator=torch.Generator().manual_seed(100 * seed + sender)), values, -values
+            pairs = drawn([new] if pairs is None else [pairs, new], 3)
+        assert pairs[1].equal(-pairs[2])
+        return pairs[1].squeeze(1).tolist()
+
+    assert sorted(senders([0, 1, 2], 5)) == sorted(senders([2, 0, 1], 5))
+    counts = torch.zeros(3)
+    for seed in range(300):
+        for sender in senders([0, 1, 2], seed):
+            counts[int(sender)] += 1
+    assert (counts / counts.sum() - 1 / 3).abs().max() < 0.05
 
 
 def test_only_features_of_one_shape_meet():

@@ -19,9 +19,8 @@ from potluck.core.party import Party
 from potluck.core.randomness import derive, seeded
 from potluck.engines.base import Engine, Timed, suiting
 from potluck.engines.batched.inference import read_together
-from potluck.engines.batched.job_stack import JobKey, JobStack
 from potluck.engines.batched.optimizers import STACKABLE_OPTIMIZERS
-from potluck.engines.batched.stacked_data import changes_of_inputs, made_alone
+from potluck.engines.batched.stacked_jobs import JobKey, JobStack, changes_of_inputs, made_alone
 from potluck.engines.batched.stacking import Capacity
 from potluck.engines.batched.trainer import Training
 from potluck.engines.hardware import let_go, out_of_memory

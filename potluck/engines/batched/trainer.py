@@ -30,7 +30,7 @@ from potluck.engines.batched.kernels.factored_linear import (
     subtract_products,
 )
 from potluck.engines.batched.optimizers import advance, clipped, fresh
-from potluck.engines.batched.stacked_data import StackedData
+from potluck.engines.batched.stacked_jobs import StackedData
 from potluck.engines.batched.stacking import (
     Capacity,
     Stack,

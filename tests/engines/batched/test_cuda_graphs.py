@@ -9,7 +9,7 @@ from torch import nn
 from potluck.core.objectives import cross_entropy
 from potluck.engines import Batched, Serial
 from potluck.engines.batched import cuda_graphs as graphs
-from potluck.engines.batched.job_stack import UNCAPTURED
+from potluck.engines.batched.stacked_jobs import UNCAPTURED
 from tests.jobs import trainings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

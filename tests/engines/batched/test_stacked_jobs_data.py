@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from potluck.engines import Serial
-from potluck.engines.batched import stacked_data
-from potluck.engines.batched.stacked_data import StackedData
+from potluck.engines.batched import stacked_jobs
+from potluck.engines.batched.stacked_jobs import StackedData
 from potluck.engines.batched.stacking import Capacity
 from potluck.engines.batched.trainer import Training
 from potluck.learners.schedule import batch_schedule, in_lockstep
@@ -15,7 +15,7 @@ from tests.jobs import CPU, PLAN, REQUESTS, jobs
 
 def test_samples_that_were_written_to_are_brought_over_again(monkeypatch):
     """As on a GPU, where samples stay on the device from one training to the next."""
-    monkeypatch.setattr(stacked_data, "made_by_turn", lambda job, device: False)
+    monkeypatch.setattr(stacked_jobs, "made_by_turn", lambda job, device: False)
     work = jobs(REQUESTS["cross entropy"], sizes=(20, 20))
     data = StackedData(work[0], 40, torch.float64, CPU)
     turns = list(in_lockstep([list(batch_schedule(20, PLAN, job.seed, 1)) for job in work]))
@@ -41,7 +41,7 @@ def test_samples_that_were_written_to_are_brought_over_again(monkeypatch):
 
 
 def test_a_training_sees_samples_that_changed_since_the_last_one(monkeypatch):
-    monkeypatch.setattr(stacked_data, "made_by_turn", lambda job, device: False)
+    monkeypatch.setattr(stacked_jobs, "made_by_turn", lambda job, device: False)
     alone, together = (jobs(REQUESTS["cross entropy"], sizes=(20, 20, 20)) for _ in range(2))
     training = Training(together, Capacity.of(together), CPU)
     for _ in range(2):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from potluck.core.requests import Fit, Predict
-from potluck.engines.batched.job_stack import UNCAPTURED, JobStack
+from potluck.engines.batched.stacked_jobs import UNCAPTURED, JobStack
 from tests.jobs import REQUESTS, jobs, samples
 from tests.tables import cnn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from potluck.core.history import History
-from potluck.federation.rows import model_rows, participant_rows
+from potluck.federation.evaluation import model_rows, participant_rows
 from potluck.federation.tally import ParticipantTally
 
 SCORES = {"a": {"own": {"accuracy": 0.5}}, "b": {"own": {"accuracy": 0.7}, "global": {"accuracy": 0.6}}}

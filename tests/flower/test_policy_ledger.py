@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from potluck.core.errors import PayloadError
-from potluck.flower import ledger as ledger_of
-from potluck.flower.ledger import Ledger
-from potluck.flower.policy import Policy, PolicyError
+from potluck.flower import policy as policy_module
+from potluck.flower.policy import Ledger, Policy, PolicyError
 
 
 def test_rounds_are_counted_also_those_played_again(tmp_path):
@@ -20,7 +19,7 @@ def test_rounds_are_counted_also_those_played_again(tmp_path):
 
 
 def test_joinings_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger_of, "JOININGS", 2)
+    monkeypatch.setattr(policy_module, "JOININGS", 2)
     for _ in range(2):
         Ledger(tmp_path / "ledger.json", Policy(), 2).begin("join")
     with pytest.raises(PolicyError, match="allows 2 joinings in this federation, which are done"):
@@ -30,7 +29,7 @@ def test_joinings_are_counted(tmp_path, monkeypatch):
 def spend(ledger, seconds, monkeypatch, work=lambda: None):
     """Works for some seconds, by a clock of its own."""
     times = [0.0, float(seconds)]
-    monkeypatch.setattr(ledger_of.time, "perf_counter", lambda: times.pop(0))
+    monkeypatch.setattr(policy_module.time, "perf_counter", lambda: times.pop(0))
     with ledger.work():
         work()
 
