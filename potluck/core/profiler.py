@@ -84,7 +84,7 @@ class Profiler:
         return capture.get()
 
 
-class Timing(dict[str, AbstractContextManager[None]]):
+class PhaseTiming(dict[str, AbstractContextManager[None]]):
     """``with timing["merge"]: …`` counts what happens inside as this phase, if anybody profiles.
 
     Where nobody does, to look a phase up and to enter it calls nothing of ours.

@@ -17,7 +17,7 @@ from potluck.core.metrics import Scores
 from potluck.core.model_spec import OWN
 from potluck.core.party import Arrival, Host, Party, Storage
 from potluck.core.payload import Payload
-from potluck.core.profiler import Profiler, Timing, by_phase
+from potluck.core.profiler import PhaseTiming, Profiler, by_phase
 from potluck.core.randomness import derive
 from potluck.core.requests import Exchange, Fitted, Predict, Request
 from potluck.core.samples import Samples
@@ -178,7 +178,7 @@ class Engine(EngineRecord, ABC):
         """How many parties run together, where a user decides."""
         self.storage: Storage | None = None
         """Where parties are while others run, if not in memory."""
-        self.timing = Timing()
+        self.timing = PhaseTiming()
         """Phase → what counts the seconds inside, if anybody profiles."""
         self.ready: ReadyInputs | None = None
         """Puts inputs through transforms before anything is carried out, from the first plan with one on."""

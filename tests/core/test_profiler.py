@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import potluck
-from potluck.core.profiler import PHASES, Profiler, Timing
+from potluck.core.profiler import PHASES, PhaseTiming, Profiler
 from potluck.methods import CoFED, DraftFed, FedAvg
 from tests.tables import cnn, made_data, mlp, participants
 
@@ -96,7 +96,7 @@ def test_timing_changes_no_result():
 
 
 def test_whoever_holds_a_timing_counts_from_the_profiler_on():
-    timing, profiler = Timing(), Profiler()
+    timing, profiler = PhaseTiming(), Profiler()
     with timing["merge"]:
         pass
     assert profiler.seconds == {}
@@ -108,7 +108,7 @@ def test_whoever_holds_a_timing_counts_from_the_profiler_on():
 
 
 def test_where_nobody_profiles_a_phase_costs_no_call_of_ours():
-    timing, called = Timing(), []
+    timing, called = PhaseTiming(), []
     timing["merge"]
     sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_filename) if event == "call" else None)
     try:
