@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -253,18 +253,27 @@ class Merger:
         return {key: mean.result(self._old[key]) for key, mean in self._means.items()}
 
 
-class UpdateSize(NamedTuple):
+@dataclass
+class UpdateSize:
     """How large an update is.
 
     Args:
-        change: its root mean square.
-        before: that of what it starts from.
-        values: how many values it has.
+        squares: the sum of the squares of its changes; by default 0.
+        parts: what of it is changed; by default nothing.
     """
 
-    change: float
-    before: float
-    values: int
+    squares: float = 0.0
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def values(self) -> int:
+        """How many values it has."""
+        return sum(part.value.numel() for part in self.parts)
+
+    @property
+    def change(self) -> float:
+        """Its root mean square."""
+        return math.sqrt(self.squares / max(1, self.values))
 
 
 Sizes = Mapping[bool, UpdateSize]
@@ -292,16 +301,13 @@ class UpdateSizes:
 
     def of(self, parts: Iterable[Part]) -> Sizes:
         """The sizes of one update. Counters, as of batches, are not in them."""
-        sums: dict[bool, list[float]] = {}
+        sizes: dict[bool, UpdateSize] = {}
         for part in parts:
             if part.value.is_floating_point():
-                old = self._before(part)
-                sizes = _norm(part.value - old) ** 2, self._norm_before(part, old) ** 2, part.value.numel()
-                sums[part.measured] = [a + b for a, b in zip(sums.get(part.measured, (0, 0, 0)), sizes, strict=True)]
-        return {
-            measured: UpdateSize(math.sqrt(change / max(1, values)), math.sqrt(before / max(1, values)), int(values))
-            for measured, (change, before, values) in sums.items()
-        }
+                size = sizes.setdefault(part.measured, UpdateSize())
+                size.squares += _squares(part.value, self._before(part))
+                size.parts.append(part)
+        return sizes
 
     def too_large(self, found: Sizes) -> str | None:
         """Why an update is refused, if it is. A change as large as the values themselves never is."""
@@ -309,12 +315,15 @@ class UpdateSizes:
             usual = self._usual(measured)
             if self._limit is None or (usual is None and measured):
                 continue  # what layers measure at first depends on nothing but the data
+            if usual is not None and size.change <= self._limit * usual:
+                continue
+            before = self._mean_before(size)
             if usual is None:
-                most = self._limit * max(self._first, size.before)
-            elif size.before == 0:
+                most = self._limit * max(self._first, before)
+            elif before == 0:
                 most = self._limit * max(usual, 1.0)  # scores of networks that are hardly trained are small as a rule
             else:
-                most = max(self._limit * usual, size.before)
+                most = max(self._limit * usual, before)
             if not size.change <= most:
                 return (
                     f"it changes {_kind(measured)} values by {size.change:g} in the root mean square; expected at most "
@@ -350,7 +359,7 @@ class UpdateSizes:
         elif usual is not None:
             longest = usual
         else:
-            longest = math.inf if measured else size.before or self._first
+            longest = math.inf if measured else self._mean_before(size) or self._first
         return min(1.0, longest / size.change) if size.change else 1.0
 
     def _usual(self, measured: bool) -> float | None:
@@ -365,17 +374,31 @@ class UpdateSizes:
             return old
         return old[window(part.at or [0] * part.value.ndim, part.value.shape)]
 
-    def _norm_before(self, part: Part, old: Tensor) -> float:
-        """The length of those; of whole tensors it is worked out once for everybody."""
-        if old is not self._old[part.key]:
-            return _norm(old)
-        if part.key not in self._whole:
-            self._whole[part.key] = _norm(old)
-        return self._whole[part.key]
+    def _mean_before(self, size: UpdateSize) -> float:
+        """The root mean square of what an update starts from; of whole tensors it is worked out once for everybody."""
+        squares = 0.0
+        for part in size.parts:
+            old = self._before(part)
+            if old is not self._old[part.key]:
+                squares += _squares(old)
+            else:
+                if part.key not in self._whole:
+                    self._whole[part.key] = _squares(old)
+                squares += self._whole[part.key]
+        return math.sqrt(squares / max(1, size.values))
 
 
-def _norm(values: Tensor) -> float:
-    return float(torch.linalg.vector_norm(values, dtype=torch.float64))
+def _squares(new: Tensor, old: Tensor | None = None) -> float:
+    """Σ (new - old)², where old is 0 by default, a block at a time; in float64 where squares overflow float32."""
+    if new.ndim == 0:
+        new, old = new.reshape(1), None if old is None else old.reshape(1)
+    found = 0.0
+    for rows in _blocks(new):
+        change = new[rows] if old is None else new[rows] - old[rows]
+        found += float(torch.linalg.vector_norm(change.to(torch.promote_types(change.dtype, torch.float32)))) ** 2
+    if math.isfinite(found) or new.dtype == torch.float64:
+        return found
+    return _squares(new.double(), old)
 
 
 def _towards(old: Tensor, new: Tensor, scale: float) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -33,7 +32,8 @@ from potluck.methods.column_statistics import (
     quantile,
 )
 
-MOST_COLUMNS, LONGEST_NAME, LARGEST = 10_000, 200, 1e300
+MOST_COLUMNS, LONGEST_NAME = 10_000, 200
+LARGEST = 1e60  # what is merged of such numbers is finite, whoever tells them
 QUARTILES = (0.25, 0.5, 0.75)
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Counts = dict[Name, Annotated[int, Field(ge=1, lt=2**53)]]
@@ -208,7 +208,7 @@ def _told_numbers(table: Any, name: str, told: Disclosure) -> Values | None:
         return None
     numbers = numbers_in(column(table, name))
     found = None if numbers is None else Moments.of(numbers)
-    large = found is None or any(abs(value) >= math.sqrt(LARGEST) for value in found)
+    large = found is None or any(abs(value) > LARGEST for value in found)
     return None if large or found is None or found.known < told.min_count else numbers
 
 

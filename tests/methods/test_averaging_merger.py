@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from potluck.federation.server import Server
-from potluck.methods import FedAvg
-from potluck.methods.averaging import Merger
+from potluck.methods import FedAvg, averaging
+from potluck.methods.averaging import Merger, UpdateSizes
 from potluck.methods.robust import NormBound
 from potluck.methods.windows import Part
 
@@ -112,6 +112,32 @@ def test_without_a_limit_nobody_is_refused():
 def test_counters_have_no_size():
     old = {"n": torch.tensor(0)}
     assert merged(FedAvg(), Server(0, {}), {"a": [Part("n", torch.tensor(10**9))]}, old).senders == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (torch.tensor([3, 4]), torch.tensor([3.5, 4.5])),  # moved by halves, as FedNova does with counters
+        (torch.tensor(3.0), torch.tensor(3.5)),
+        (torch.zeros(2), torch.tensor([1e30, 0.0])),
+        (torch.zeros(0), torch.zeros(0)),
+    ],
+    ids=["integers", "a number", "overflow", "nothing"],
+)
+def test_sizes_of_all_kinds_of_values(old, new):
+    sizes = UpdateSizes({}, {"w": old}, 100.0, 1.0)
+    size = sizes.of([Part("w", new)]).get(False)
+    assert size is not None
+    expected = float((new.double() - old.double()).square().sum())
+    assert size.squares == pytest.approx(expected, rel=1e-6)
+    assert sizes.too_large({False: size}) is None or float(new.max()) == pytest.approx(1e30)
+
+
+def test_a_long_update_has_the_size_of_its_blocks_together(monkeypatch):
+    monkeypatch.setattr(averaging, "BLOCK_VALUES", 6)
+    old, new = torch.randn(8, 3, dtype=torch.float64), torch.randn(8, 3, dtype=torch.float64)
+    size = UpdateSizes({}, {"w": old}, 100.0, 1.0).of([Part("w", new)])[False]
+    assert size.change == pytest.approx(float((new - old).square().mean().sqrt()), rel=1e-12)
 
 
 def test_what_is_known_of_sizes_is_in_the_checkpoint():

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas
 import pytest
+import torch
 
 import potluck
+from potluck.core.payload import Payload
+from potluck.federation.server import Server
 from potluck.methods import Describe
 
 
@@ -124,3 +129,19 @@ def test_the_summary_of_a_run_holds_it(tmp_path):
 def test_bytes_are_counted():
     history = potluck.Federation(people(table(20, 0), table(20, 1)), Describe(bins=4)).run(1)
     assert all(row["bytes_up"] > 4 * 8 for row in history.rows())
+
+
+def test_lies_as_large_as_the_schema_allows_are_merged_to_finite_numbers():
+    method, server = Describe(), Server(0, {})
+    server.state |= {"told": {name: {"values": {}} for name in "ab"}, "numbers": ["age"]}
+    spec = (method.moments_schema(server, "a").tensors or {})["moments"]
+    most, least = spec.high, spec.low
+    assert most is not None
+    assert least is not None
+    rows = {"a": [most, most, most, most, most], "b": [most, least, most, least, most]}
+    facts = {"values": {}, "tells": ["variance", "range"]}
+    answers = (
+        (name, Payload({"moments": torch.tensor([row], dtype=torch.float64)}, facts)) for name, row in rows.items()
+    )
+    assert method.moments(server, answers)["ranges"].isfinite().all()
+    assert math.isfinite(server.state["moments"][0]["variance"])
