@@ -18,6 +18,8 @@ class PaperRow(Section):
 
     Args:
         title: what the paper calls it.
+        group: which of several such as data sets it belongs to: gains and shares are counted within a group; by default
+            all rows are one.
         set: changes of the run file, each as ``--set`` takes it; by default none.
         published: measure → the published number; by default none was.
     """
@@ -25,8 +27,14 @@ class PaperRow(Section):
     model_config = ConfigDict(title="a row of a paper's item")
 
     title: str = Field(min_length=1)
+    group: str = ""
     set: list[str] = Field(default_factory=list)
     published: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What tells it from all other rows."""
+        return f"{self.group}: {self.title}" if self.group else self.title
 
 
 class PaperScale(Section):
@@ -55,7 +63,9 @@ class PaperItem(Section):
         claim: what the paper reads off it, in a sentence.
         measures: what is compared with the published numbers.
         rows: the rows of it that are played.
-        scales: what each scale changes; those that are there can be played.
+        scales: what each scale changes; those that are there can be played. By default those of ``base``.
+        base: the name of another item whose federation this one plays; by default it has its own, in its file.
+        counted: whether it counts what is sent, which is the same under every seed; by default false.
         data: the data sets that the scales beside "smoke" need, for the reader; by default none.
         open: what the paper leaves open and was decided here; by default nothing.
     """
@@ -68,16 +78,25 @@ class PaperItem(Section):
     claim: str = ""
     measures: list[str] = Field(min_length=1)
     rows: list[PaperRow] = Field(min_length=1)
-    scales: Mapping[ReproductionScale, PaperScale]
+    scales: Mapping[ReproductionScale, PaperScale] = Field(default_factory=dict)
+    base: str = ""
+    counted: bool = False
     data: list[str] = Field(default_factory=list)
     open: str = ""
 
+    def on(self, base: PaperItem) -> PaperItem:
+        """This item with what it takes over from the one whose federation it plays."""
+        kept = {"data": self.data or base.data, "open": self.open or base.open}
+        return self.model_copy(update={"scales": {**base.scales, **self.scales}, **kept})
+
     @model_validator(mode="after")
     def _as_measured(self) -> PaperItem:
-        titles = [row.title for row in self.rows]
+        names = [row.name for row in self.rows]
+        if not self.scales and not self.base:
+            refuse([(("scales",), "there is none; expected at least one, or a base that has some.")])
         for position, row in enumerate(self.rows):
-            if titles.count(row.title) > 1:
-                refuse([(("rows", position, "title"), f"two rows are called {row.title!r}; titles must differ.")])
+            if names.count(row.name) > 1:
+                refuse([(("rows", position, "title"), f"two rows are called {row.name!r}; titles must differ.")])
             if unknown := sorted(set(row.published) - set(self.measures)):
                 known = ", ".join(self.measures)
                 refuse([(("rows", position, "published", unknown[0]), f"it is not measured; expected one of {known}.")])

@@ -22,13 +22,27 @@ def item_files(folder: Path = FOLDER) -> dict[str, Path]:
 @cache
 def read_items(folder: Path = FOLDER) -> Mapping[str, PaperItem]:
     """Name → table or figure."""
-    return {name: read_paper(path) for name, path in item_files(folder).items()}
+    return {name: read_item(path) for name, path in item_files(folder).items()}
+
+
+def read_item(path: str | Path) -> PaperItem:
+    """What a file says of a table or figure, with what it takes over from its base."""
+    item = read_paper(path)
+    return item.on(read_paper(base_of(item))) if item.base else item
+
+
+def base_of(item: PaperItem) -> Path:
+    """The file whose federation is played: that of the item's base."""
+    files = item_files()
+    if item.base not in files:
+        raise SettingsError(f"paper.base is {item.base!r}, which is no item.{nearest(item.base, files)}")
+    return files[item.base]
 
 
 def find_item(name: str) -> tuple[Path, PaperItem]:
     """The run file of an item, by its name such as "mhat-table-1", or by a path of one's own."""
     if name.endswith(".toml"):
-        return Path(name), read_paper(name)
+        return Path(name), read_item(name)
     files, asked = item_files(), name_of(name)
     if asked in files:
         return files[asked], read_items()[asked]

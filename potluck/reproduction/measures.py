@@ -50,11 +50,8 @@ def rounds_to(percent: float) -> Measuring:
 
 def gain_over_local(row: str, runs: Runs) -> float | None:
     """By how many percent a participant is more accurate than alone: the mean over participants of together / alone."""
-    if FLOOR not in runs:
-        return None
-    alone, together = (runs[name].course("accuracy").final for name in (FLOOR, row))
-    ratios = [together[name] / value for name, value in alone.items() if value and name in together]
-    return 100 * (fmean(ratios) - 1) if ratios else None
+    ratio = accuracy_by(FLOOR)(row, runs)
+    return None if ratio is None else 100 * (ratio - 1)
 
 
 def share_of_fedavg(row: str, runs: Runs) -> float | None:
@@ -71,6 +68,39 @@ def bytes_sent(row: str, runs: Runs) -> float | None:
     return history.bytes()[0] / max(1, len(history.final.rows) * history.rounds) / 1e6
 
 
+def values_sent(row: str, runs: Runs) -> float | None:
+    """What one participant sent in the last round, joining left out, in millions of values of four bytes."""
+    sent = [float(one["bytes_up"]) for one in runs[row].history.final.rows if one["took_part"]]
+    return fmean(sent) / 4e6 if sent else None
+
+
+def pseudolabels(row: str, runs: Runs) -> float | None:
+    """How many public samples a participant received with a label."""
+    found = [float(one["received"]) for one in runs[row].history.final.rows if "received" in one]
+    return fmean(found) if found else None
+
+
+def extra_time(row: str, runs: Runs) -> float | None:
+    """By how many percent all participants worked longer than alone."""
+    if FLOOR not in runs:
+        return None
+    longer, alone = (runs[name].history.seconds for name in (row, FLOOR))
+    return 100 * (longer / alone - 1) if alone else None
+
+
+def accuracy_by(other: str) -> Measuring:
+    """A participant's accuracy by what it reaches in another row: the mean over participants."""
+
+    def measure(row: str, runs: Runs) -> float | None:
+        if other not in runs:
+            return None
+        theirs, ours = (runs[name].course("accuracy").final for name in (other, row))
+        ratios = [ours[name] / value for name, value in theirs.items() if value and name in ours]
+        return fmean(ratios) if ratios else None
+
+    return measure
+
+
 MEASURES: dict[str, Measuring] = {
     "accuracy": accuracy,
     "best accuracy": best_accuracy,
@@ -78,14 +108,21 @@ MEASURES: dict[str, Measuring] = {
     "gain over Local %": gain_over_local,
     "share of FedAvg": share_of_fedavg,
     "MB sent": bytes_sent,
+    "M values sent": values_sent,
+    "pseudolabels": pseudolabels,
+    "time over Local %": extra_time,
 }
 """By name."""
 
 
 def measure_named(name: str) -> Measuring:
-    """A measure by its name; "rounds to 60%" is one for each number."""
+    """A measure by its name; "rounds to 60%" is one for each number, "accuracy by CoFED" for each row."""
     if found := re.fullmatch(r"rounds to ([0-9.]+)%", name):
         return rounds_to(float(found[1]))
+    if name.startswith("accuracy by "):
+        return accuracy_by(name.removeprefix("accuracy by "))
     if name not in MEASURES:
-        raise SettingsError(f"There is no measure {name!r}.{nearest(name, [*MEASURES, 'rounds to 60%'])}")
+        raise SettingsError(
+            f"There is no measure {name!r}.{nearest(name, [*MEASURES, 'rounds to 60%', 'accuracy by FedAvg'])}"
+        )
     return MEASURES[name]

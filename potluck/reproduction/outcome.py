@@ -8,7 +8,8 @@ from itertools import combinations
 from statistics import fmean
 
 from potluck.comparison.cell_queue import each_reason
-from potluck.recipes.paper_item import PaperItem, ReproductionScale
+from potluck.core.errors import SettingsError, nearest
+from potluck.recipes.paper_item import PaperItem, PaperRow, ReproductionScale
 from potluck.report.comparison import spread
 from potluck.report.tables import Table
 from potluck.reproduction.measures import Runs, measure_named
@@ -21,7 +22,7 @@ class Reproduction:
     Args:
         item: the table or figure.
         scale: how large it was played.
-        runs: seed → title of a row → run.
+        runs: seed → name of a row → run.
         failed: what could not be played, with the reason.
     """
 
@@ -35,19 +36,36 @@ class Reproduction:
         """Whether the data are no real ones, so that nothing can be compared with what was published."""
         return self.scale == "smoke"
 
-    def values(self, title: str, measure: str) -> list[float]:
-        """Seed by seed what a row reached; seeds in which it reached nothing are left out."""
-        measuring = measure_named(measure)
-        found = (measuring(title, runs) for runs in self.runs.values() if title in runs)
+    def values(self, row: PaperRow | str, measure: str) -> list[float]:
+        """Seed by seed what a row reached; seeds in which it reached nothing are left out.
+
+        Args:
+            row: the row, or its name.
+            measure: what is measured, beside the rows of its group.
+        """
+        measuring, asked = measure_named(measure), self.row(row) if isinstance(row, str) else row
+        peers = [other for other in self.item.rows if other.group == asked.group]
+        found = (
+            measuring(asked.title, {peer.title: runs[peer.name] for peer in peers if peer.name in runs})
+            for runs in self.runs.values()
+            if asked.name in runs
+        )
         return [value for value in found if value is not None]
+
+    def row(self, name: str) -> PaperRow:
+        """A row by its name."""
+        known = {row.name: row for row in self.item.rows}
+        if name not in known:
+            raise SettingsError(f"There is no row {name!r}.{nearest(name, known)}")
+        return known[name]
 
     def table(self) -> Table:
         """A row for each row and measure: ours, theirs, the difference."""
         rows = []
         for row in self.item.rows:
             for measure in self.item.measures:
-                ours, theirs = self.values(row.title, measure), row.published.get(measure)
-                rows.append([row.title, measure, _ours(ours), *_theirs([] if self.made_up else ours, theirs)])
+                ours, theirs = self.values(row, measure), row.published.get(measure)
+                rows.append([row.name, measure, _ours(ours), *_theirs([] if self.made_up else ours, theirs)])
         return Table(["", "measure", "ours", "published", "difference"], rows, texts=2)
 
     def agreement(self, measure: str) -> tuple[int, int]:
@@ -58,7 +76,7 @@ class Reproduction:
         both = [
             (fmean(ours), row.published[measure])
             for row in self.item.rows
-            if measure in row.published and (ours := self.values(row.title, measure))
+            if measure in row.published and (ours := self.values(row, measure))
         ]
         pairs = [(one, other) for one, other in combinations(both, 2) if one[1] != other[1]]
         return sum((one[0] - other[0]) * (one[1] - other[1]) > 0 for one, other in pairs), len(pairs)
@@ -72,7 +90,7 @@ class Reproduction:
                 told.append(f"By {measure} {agreeing} of {pairs} pairs of rows are in the published order.")
         if self.made_up:
             told.append("The data are made: this shows that the recipe runs, and nothing else.")
-        elif len(self.runs) < 3:
+        elif len(self.runs) < 3 and not self.item.counted:
             told.append(f"{len(self.runs)} seed{'s' * (len(self.runs) != 1)}: nothing can be concluded from so few.")
         if reduced := self.item.scales[self.scale].reduced:
             told.append(f"Reduced: {reduced}")

@@ -15,7 +15,7 @@ from potluck.core.errors import PotluckError, SettingsError, nearest
 from potluck.recipes.paper_item import PaperItem, PaperScale, ReproductionScale
 from potluck.report.folders import read_trial
 from potluck.report.trials import Entry
-from potluck.reproduction.items import find_item
+from potluck.reproduction.items import base_of, find_item
 from potluck.reproduction.outcome import Reproduction
 from potluck.runs.folder import replace_file
 from potluck.runs.provenance import commit
@@ -50,7 +50,7 @@ def reproduce(
     if scale not in item.scales:
         raise SettingsError(f"{file.stem} cannot be played at the scale {scale!r}.{nearest(scale, item.scales)}")
     folder = Path(out) if out is not None else Path("runs") / f"{file.stem}-{scale}"
-    cells = plan(file, item, item.scales[scale], range(seeds), folder)
+    cells = plan(base_of(item) if item.base else file, item, item.scales[scale], range(seeds), folder)
     rounds = {cell.title: cell.recipe().rounds for cell in cells}
     folder.mkdir(parents=True, exist_ok=True)
     with Locked(folder):
@@ -87,11 +87,11 @@ def plan(file: Path, item: PaperItem, scale: PaperScale, seeds: range, folder: P
     """A run for each row and seed: the file, changed as the row says, and then as the scale says."""
     cells = [
         Cell(
-            Entry(row.title),
+            Entry(row.name),
             seed,
             file,
             (*row.set, *scale.set),
-            folder / "".join(letter if letter.isalnum() else "-" for letter in row.title).lower() / f"seed-{seed}",
+            folder / "".join(letter if letter.isalnum() else "-" for letter in row.name).lower() / f"seed-{seed}",
         )
         for seed in seeds
         for row in item.rows
@@ -112,9 +112,9 @@ def keep(outcome: Reproduction, path: Path) -> None:
         "seeds": list(outcome.runs),
         "rows": [
             {
-                "title": row.title,
+                "title": row.name,
                 "published": row.published,
-                "ours": {measure: outcome.values(row.title, measure) for measure in item.measures},
+                "ours": {measure: outcome.values(row, measure) for measure in item.measures},
             }
             for row in item.rows
         ],

