@@ -69,8 +69,8 @@ def difference(found: Mapping[str, Sequence[str | int]], expected: Mapping[str, 
     return f"{odd[:100]} is {_entry(found.get(odd))}; expected {_entry(expected.get(odd))}"
 
 
-def _entry(told: Sequence[str | int] | None) -> str:
-    return "missing" if told is None else f"{told[0]} of shape {tuple(told[1:])}"
+def _entry(entry: Sequence[str | int] | None) -> str:
+    return "missing" if entry is None else f"{entry[0]} of shape {tuple(entry[1:])}"
 
 
 def spec(tensor: Tensor) -> Hashable:

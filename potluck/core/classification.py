@@ -270,19 +270,19 @@ class MultiLabel(LabelTask):
 
     def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
         """Binary cross-entropy, the mean over labels."""
-        told, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
+        known, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
         each = F.binary_cross_entropy_with_logits(outputs / temperature, target, reduction="none")
-        return (each * told).mean(dim=-1)
+        return (each * known).mean(dim=-1)
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         """Probabilities of each label, as scikit-learn's estimators tell them: a table, or a table for each label."""
         if not hasattr(model, "predict_proba"):
             return torch.from_numpy(np.asarray(model.predict(rows))).float().reshape(len(rows), self.outputs)
-        told = model.predict_proba(rows)
-        if isinstance(told, list):  # for each label a column for each class, of which there may be one
-            kinds = getattr(model, "classes_", None) or [np.array([0, 1])] * len(told)
-            told = np.stack([_share_of_yes(table, of) for table, of in zip(told, kinds, strict=True)], axis=1)
-        return torch.from_numpy(np.asarray(told)).float().reshape(len(rows), self.outputs)
+        tables = model.predict_proba(rows)
+        if isinstance(tables, list):  # for each label a column for each class, of which there may be one
+            kinds = getattr(model, "classes_", None) or [np.array([0, 1])] * len(tables)
+            tables = np.stack([_share_of_yes(table, of) for table, of in zip(tables, kinds, strict=True)], axis=1)
+        return torch.from_numpy(np.asarray(tables)).float().reshape(len(rows), self.outputs)
 
     def said(self, answers: Tensor) -> Array:
         """A table of 0 and 1: which labels are more probable than not."""

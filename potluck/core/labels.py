@@ -71,10 +71,10 @@ def some_labels(labels: Sequence[Label]) -> str:
     return str(list(labels)) if len(labels) <= 10 else f"{list(labels[:5])} and {len(labels) - 5} more"
 
 
-def _as_a_space(told: list[Label]) -> list[Label]:
-    if len({type(label) for label in told}) > 1 or tuple(told) != _sorted(set(told)):
+def _as_a_space(labels: list[Label]) -> list[Label]:
+    if len({type(label) for label in labels}) > 1 or tuple(labels) != _sorted(set(labels)):
         raise ValueError("expected different labels in order, all text or all integers")
-    return told
+    return labels
 
 
 LabelsFact = Annotated[
@@ -103,6 +103,6 @@ def plain_label(value: Any, owner: str) -> Label:
     if isinstance(value, bool):
         value = int(value)
     if not isinstance(value, str | int):
-        told = ' To learn values, say task="regression".' if isinstance(value, float) else ""
-        raise DataError(f"{owner}: label {value!r} is a {type(value).__name__}; expected strings or integers.{told}")
+        advice = ' To learn values, say task="regression".' if isinstance(value, float) else ""
+        raise DataError(f"{owner}: label {value!r} is a {type(value).__name__}; expected strings or integers.{advice}")
     return value

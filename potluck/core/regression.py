@@ -166,8 +166,8 @@ class Regression(Task):
 
     def distances(self, outputs: Tensor, soft: Tensor, temperature: float = 1.0) -> Tensor:
         """The squared error, the mean over outputs."""
-        told, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
-        return (F.mse_loss(outputs.reshape(soft.shape), target, reduction="none") * told).mean(dim=-1)
+        known, target = ~soft.isnan(), soft.nan_to_num().to(outputs.dtype)
+        return (F.mse_loss(outputs.reshape(soft.shape), target, reduction="none") * known).mean(dim=-1)
 
     def of_estimator(self, model: Any, rows: Any, owner: str) -> Tensor:
         said = np.asarray(model.predict(rows), dtype=np.float64)

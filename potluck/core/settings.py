@@ -65,13 +65,13 @@ def by_name(given: Any, setting: str, what: str, choices: Mapping[str, type[Sett
     """
     if given is None or isinstance(given, tuple(choices.values())):
         return given
-    told = {"name": given} if isinstance(given, str) else given
-    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
+    settings = {"name": given} if isinstance(given, str) else given
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
         known = ", ".join(choices)
         raise ValueError(f"{setting} = {given!r}; expected a name ({known}), or a table with a name and settings.")
-    if told["name"] not in choices:
-        raise ValueError(f"There is no {what} {told['name']!r}.{nearest(told['name'], choices)}")
-    return choices[told["name"]](**told)
+    if settings["name"] not in choices:
+        raise ValueError(f"There is no {what} {settings['name']!r}.{nearest(settings['name'], choices)}")
+    return choices[settings["name"]](**settings)
 
 
 def explain(kind: type[BaseModel], error: ValidationError) -> str:

@@ -163,11 +163,11 @@ def keep_freed_memory() -> None:
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether it was memory that failed; on a CPU, and inside of CUDA's libraries, that is said only in words."""
-    told = str(error)
+    text = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "allocate memory" in told
-        or "CUDA error: out of memory" in told
+        or "allocate memory" in text
+        or "CUDA error: out of memory" in text
     )
 
 

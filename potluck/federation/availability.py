@@ -50,8 +50,8 @@ class Availability(Settings):
             found = {presence: _share(share, name) for presence, share in self._shares.items()}
             if not (min(found.values()) >= 0 and math.fsum(found.values()) <= 1):
                 whose = f" for {name!r}" if name else ""
-                told = ", ".join(f"{presence} = {share:g}" for presence, share in found.items())
-                raise ValueError(f"{told}{whose}; expected probabilities from 0 on, up to 1 in all.")
+                shares = ", ".join(f"{presence} = {share:g}" for presence, share in found.items())
+                raise ValueError(f"{shares}{whose}; expected probabilities from 0 on, up to 1 in all.")
         return self
 
     @property

@@ -175,17 +175,17 @@ class Federation:
         """
         check_count("rounds", rounds, "rounds", least=0)
         check_count("checkpoint_every", checkpoint_every, "rounds", least=1)
-        told = Callbacks(callbacks)
+        listening = Callbacks(callbacks)
         if run_dir is None:
             if resume:
                 raise SettingsError("There is nothing to resume without `run_dir`.")
-            self._run(self.history.rounds + rounds, told, None)
+            self._run(self.history.rounds + rounds, listening, None)
             return self.history
         run = self._stored if self._stored and self._stored.path == Path(run_dir) else StoredRun(self, run_dir, resume)
         with run:
             run.begin(checkpoint_every)
             self._stored = run
-            self._run(rounds if resume else self.history.rounds + rounds, told, run)
+            self._run(rounds if resume else self.history.rounds + rounds, listening, run)
         return self.history
 
     def _run(self, last: int, callbacks: Callbacks, run: StoredRun | None) -> None:
@@ -196,9 +196,9 @@ class Federation:
         try:
             self._play_rounds(callbacks, run)
             if run is not None:
-                told: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
-                told |= {"exchanges": self.travelled, "stopped": self.stopped, **callbacks.summary()}
-                run.finish({**told, **self.method.results(self.server), **self.engine.report()})
+                summary: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
+                summary |= {"exchanges": self.travelled, "stopped": self.stopped, **callbacks.summary()}
+                run.finish({**summary, **self.method.results(self.server), **self.engine.report()})
         except BaseException as error:
             callbacks.end(self, error)
             raise

@@ -180,8 +180,8 @@ class Needs:
                     f"{_some(unlike)}; give all of them the same `labels`"
                 )
             elif unlike:
-                told = f"{first.name}'s ({first.task})"
-                reasons.append(f"it needs one task, and these differ from {told}: {_some(unlike)}")
+                task = f"{first.name}'s ({first.task})"
+                reasons.append(f"it needs one task, and these differ from {task}: {_some(unlike)}")
         if self.shared_labels:
             kinds = {p.task.KIND: p.name for p in participants}
             if len(kinds) > 1:

@@ -401,8 +401,8 @@ class Participant(Joining):
             found, known = describe(inputs.kinds), describe(self.data.kinds)
             if found == known:
                 raise
-            told = f"{self.name}: its model cannot read inputs of {found}, and was trained on {known}: {error}"
-            raise DataError(told) from error
+            message = f"{self.name}: its model cannot read inputs of {found}, and was trained on {known}: {error}"
+            raise DataError(message) from error
         if answers is None:
             raise ModelError(f"{self.name} has nothing to answer with yet; run the federation first.")
         probabilities: np.ndarray[Any, Any] = answers.float().numpy()

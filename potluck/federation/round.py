@@ -243,10 +243,10 @@ class ExchangeLoop:
         """A merge that failed changes nobody: the server is as before it, and those who sent something end here."""
         log.warning("Nothing was merged at %r in round %d", name, self._server.round, exc_info=error)
         self._server.restore(before)
-        told = f": {error}" if isinstance(error, PotluckError) else f" ({type(error).__name__})"
+        reason = f": {error}" if isinstance(error, PotluckError) else f" ({type(error).__name__})"
         for sender in senders:
-            self._tallies[sender].refused = f"{name}: nothing was merged, for anybody{told}"
-            self._now(sender, "out", f"nothing was merged{told}")
+            self._tallies[sender].refused = f"{name}: nothing was merged, for anybody{reason}"
+            self._now(sender, "out", f"nothing was merged{reason}")
             self._tallies[sender].simulated_seconds = self._simulated(sender)
             if self._ends is not None:
                 self._ends.forget(self._parties[sender])

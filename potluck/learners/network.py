@@ -177,7 +177,7 @@ class Network(Learner):
                 batch = nested({name: c.to(device) for name, c in batch_of(job, step, self.dtype).items()})
                 if not job.plan.draws(job.samples):
                     batch["x"] = job.plan.inputs(batch["x"], self.dtype)
-                batch, told = noise_apart(batch, context) if work.gradient_noise else (batch, context)
+                batch, noised = noise_apart(batch, context) if work.gradient_noise else (batch, context)
                 row: list[Tensor] = []
                 epochs.append(step.epoch)
                 for objectives, sought in updates:
@@ -187,7 +187,7 @@ class Network(Learner):
                         gradients.append(found)
                         row.append(loss)
                     combine = work.combine_gradients
-                    combined = combine(gradients, told) if combine else add_up(gradients)
+                    combined = combine(gradients, noised) if combine else add_up(gradients)
                     optimizers.step(combined, mask, step.rates)
                 if losses is None:
                     losses = row[0].new_empty(steps_in(len(job.samples), job.plan), len(row))

@@ -34,8 +34,8 @@ def check_output(module: nn.Module, example: Any, samples: Samples, task: Task, 
     except ModelError as error:
         raise ModelError(f"{owner}: {kind}: {error}") from error
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        told = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
-        raise ModelError(told + advice_on(example)) from error
+        message = f"{owner}: {kind} cannot read inputs of {describe(samples.kinds)}: {error}"
+        raise ModelError(message + advice_on(example)) from error
     found, wanted = tuple(output.shape), task.shapes(samples.y[:2])
     if found not in wanted:
         what, pass_ = ("labels", ", or pass `labels`") if task.labels else ("outputs", "")

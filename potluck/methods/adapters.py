@@ -133,9 +133,9 @@ class Adapters(Averaging):
 
     def owners(self, server: Server, senders: Sequence[str]) -> dict[str, list[str]]:
         """Sees to it that all have adapters at the same layers of the same network."""
-        told = server.state["told"]
-        agreed(server, {sender: _but_the_rank(told[sender]) for sender in senders}, _elsewhere)
-        agreed(server, {sender: told[sender]["checksum"] for sender in senders}, _another_base)
+        facts = server.state["told"]
+        agreed(server, {sender: _but_the_rank(facts[sender]) for sender in senders}, _elsewhere)
+        agreed(server, {sender: facts[sender]["checksum"] for sender in senders}, _another_base)
         self.forget(server, server.refused)
         return super().owners(server, [sender for sender in senders if sender not in server.refused])
 
@@ -152,10 +152,10 @@ class Adapters(Averaging):
 
     def adapter_schema(self, server: Server, sender: str) -> Schema:
         """What a participant sends in a round."""
-        layout, told = server.state["layouts"][sender], server.state["told"][sender]
-        averaged = [name for name in layout if name not in told["frozen"]]
+        layout, facts = server.state["layouts"][sender], server.state["told"][sender]
+        averaged = [name for name in layout if name not in facts["frozen"]]
         adapters = [name for path in self.sent(server, sender) for name in (down(path), up(path))]
-        return schema_of(layout | told["adapters"], averaged + adapters)
+        return schema_of(layout | facts["adapters"], averaged + adapters)
 
     def reply_schema(self, me: Participant, sent: Schema) -> Schema:
         """What is averaged; of each layer perhaps an adapter, as large as one's own at most."""
@@ -193,8 +193,8 @@ class Adapters(Averaging):
 
     def forget_base(self, server: Server) -> None:
         """What is frozen is with all participants: the server needs it no more."""
-        told = server.state["told"]
-        frozen = {self.keys(server, sender)[name] for sender in told for name in told[sender]["frozen"]}
+        facts = server.state["told"]
+        frozen = {self.keys(server, sender)[name] for sender in facts for name in facts[sender]["frozen"]}
         server.state["global"] = {key: e for key, e in server.state["global"].items() if key not in frozen}
 
     def means_of(self, server: Server, sender: str) -> dict[str, Tensor]:
@@ -241,7 +241,7 @@ def _another_base(found: str, expected: str) -> str:
     )
 
 
-def _but_the_rank(told: Mapping[str, Any]) -> Layout:
+def _but_the_rank(facts: Mapping[str, Any]) -> Layout:
     """Types and shapes of adapters, without ranks."""
-    layout, places = told["adapters"], [(path, *pair) for path in told["scales"] for pair in ((down, 1), (up, 2))]
+    layout, places = facts["adapters"], [(path, *pair) for path in facts["scales"] for pair in ((down, 1), (up, 2))]
     return {name(path): layout[name(path)][:rank] + layout[name(path)][rank + 1 :] for path, name, rank in places}

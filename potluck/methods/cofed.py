@@ -81,8 +81,8 @@ class CoFED(Merging):
             yield Fit()
         reply = yield Exchange("votes", (yield from self.ballot(me, me.public)))
         rows = reply["rows"].long()
-        told = reply["labels"].long() if me.labels else me.task.taught(reply["labels"].double())
-        received = me.public.inputs().take(rows).with_targets(y=told)
+        targets = reply["labels"].long() if me.labels else me.task.taught(reply["labels"].double())
+        received = me.public.inputs().take(rows).with_targets(y=targets)
         both = Samples.concat([me.data, received]) if me.labelled else received
         if not len(both):
             return {"received": 0, "weighted": False}
@@ -112,8 +112,8 @@ class CoFED(Merging):
         """Stores who knows which classes (eq. 15 and 16), as many as there is room for to count votes."""
         known: dict[str, list[Label]] = server.state.setdefault("labels", {})
         classes = set(union(map(tuple, known.values())))
-        told = {sender: payload.facts["labels"] for sender, payload in answers}
-        for sender, labels in sorted(told.items(), key=lambda item: (len(item[1]), item[0])):
+        labels_of = {sender: payload.facts["labels"] for sender, payload in answers}
+        for sender, labels in sorted(labels_of.items(), key=lambda item: (len(item[1]), item[0])):
             size = COUNT_BYTES * server.public_size * len(classes.union(labels))
             if size > server.budget:
                 server.refuse(sender, f"to count votes for its labels, too, takes {size} bytes of {server.budget}")

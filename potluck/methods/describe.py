@@ -82,7 +82,7 @@ class Describe(Method):
     bins: int = Field(32, ge=2, le=1000)
 
     def join(self, me: Participant) -> Steps:
-        table, told = me.data.x, me.disclosure
+        table, disclosure = me.data.x, me.disclosure
         kinds: dict[str, str] = {}
         values: dict[str, dict[str, int]] = {}
         for name in column_names(table):
@@ -92,16 +92,16 @@ class Describe(Method):
             texts = categories_in(column(table, name))
             if len({text for text in texts if text is not None}) <= self.max_categories:
                 kinds[name] = "category"
-                values[name] = frequent(texts, told.min_count) if "categories" in told.tell else {}
-        facts = {"columns": kinds, "values": values, "classes": _classes(me, told)}
+                values[name] = frequent(texts, disclosure.min_count) if "categories" in disclosure.tell else {}
+        facts = {"columns": kinds, "values": values, "classes": _classes(me, disclosure)}
         common = (yield Exchange("columns", Payload(facts=facts))).facts
         late = [name for name in common["categories"] if kinds.get(name) == "number"]
-        moments = _moments(table, common["numbers"], told)
-        codes = {name: frequent(categories_in(column(table, name)), told.min_count) for name in late}
-        allowed = codes if "categories" in told.tell else {}
-        facts = {"values": allowed, "tells": [what for what in ("variance", "range") if what in told.tell]}
+        moments = _moments(table, common["numbers"], disclosure)
+        codes = {name: frequent(categories_in(column(table, name)), disclosure.min_count) for name in late}
+        allowed = codes if "categories" in disclosure.tell else {}
+        facts = {"values": allowed, "tells": [what for what in ("variance", "range") if what in disclosure.tell]}
         reply = yield Exchange("moments", Payload({"moments": moments}, facts))
-        counts = _histograms(table, common["numbers"], reply["ranges"].tolist(), told, self.bins)
+        counts = _histograms(table, common["numbers"], reply["ranges"].tolist(), disclosure, self.bins)
         yield Exchange("histograms", Payload({"counts": counts}))
         return None
 
@@ -125,12 +125,12 @@ class Describe(Method):
     )
     def columns(self, server: Server, answers: Answers) -> Payload:
         """The union of columns. One that is a category anywhere is one everywhere."""
-        told = {sender: dict(payload.facts) for sender, payload in answers}
-        names = sorted({name for facts in told.values() for name in facts["columns"]})
+        facts_of = {sender: dict(payload.facts) for sender, payload in answers}
+        names = sorted({name for facts in facts_of.values() for name in facts["columns"]})
         kinds = {
-            name: {facts["columns"][name] for facts in told.values() if name in facts["columns"]} for name in names
+            name: {facts["columns"][name] for facts in facts_of.values() if name in facts["columns"]} for name in names
         }
-        server.state["told"] = {name: told[name] for name in sorted(told)}
+        server.state["told"] = {name: facts_of[name] for name in sorted(facts_of)}
         server.state["numbers"] = [name for name in names if kinds[name] == {"number"}]
         server.state["categories"] = [name for name in names if kinds[name] != {"number"}]
         return Payload(facts={"numbers": server.state["numbers"], "categories": server.state["categories"]})
@@ -159,8 +159,8 @@ class Describe(Method):
             server.state["told"][sender]["values"] |= dict(payload.facts["values"])
 
         def together(place: int, telling: str | None = None) -> Moments:
-            told = (name for name in sorted(parts) if telling is None or telling in tells[name])
-            return Moments.together(parts[name][place] for name in told)
+            names = (name for name in sorted(parts) if telling is None or telling in tells[name])
+            return Moments.together(parts[name][place] for name in names)
 
         found = [
             {
@@ -189,11 +189,11 @@ class Describe(Method):
         return Payload()
 
 
-def _classes(me: Participant, told: Disclosure) -> dict[str, int]:
+def _classes(me: Participant, allowed: Disclosure) -> dict[str, int]:
     """How often each label occurs."""
-    if not me.labels or "classes" not in told.tell or me.data.y.ndim != 1:
+    if not me.labels or "classes" not in allowed.tell or me.data.y.ndim != 1:
         return {}
-    return frequent((str(label) for label in me.task.decode(me.data.y[me.task.known(me.data.y)])), told.min_count)
+    return frequent((str(label) for label in me.task.decode(me.data.y[me.task.known(me.data.y)])), allowed.min_count)
 
 
 def _ranges(found: list[dict[str, Any]]) -> Tensor:
@@ -202,35 +202,35 @@ def _ranges(found: list[dict[str, Any]]) -> Tensor:
     return torch.tensor(known, dtype=torch.float64).reshape(len(found), 2)
 
 
-def _told_numbers(table: Any, name: str, told: Disclosure) -> Values | None:
+def _told_numbers(table: Any, name: str, allowed: Disclosure) -> Values | None:
     """A column of numbers, of which something may be disclosed; None if it is not here, or nothing may."""
-    if name not in column_names(table) or not {"count", "mean"} <= set(told.tell):
+    if name not in column_names(table) or not {"count", "mean"} <= set(allowed.tell):
         return None
     numbers = numbers_in(column(table, name))
     found = None if numbers is None else Moments.of(numbers)
     large = found is None or any(abs(value) > LARGEST for value in found)
-    return None if large or found is None or found.known < told.min_count else numbers
+    return None if large or found is None or found.known < allowed.min_count else numbers
 
 
-def _moments(table: Any, names: list[str], told: Disclosure) -> Tensor:
+def _moments(table: Any, names: list[str], allowed: Disclosure) -> Tensor:
     """A row for each column, of zeros where it is not here, or not to be disclosed."""
     rows = np.zeros((len(names), len(MOMENTS)))
     for row, name in zip(rows, names, strict=True):
-        if (numbers := _told_numbers(table, name, told)) is not None:
+        if (numbers := _told_numbers(table, name, allowed)) is not None:
             found = Moments.of(numbers)
-            squares = found.squares if "variance" in told.tell else 0.0
-            row[:] = found.known, found.mean, squares, *(found.range if "range" in told.tell else (found.mean,) * 2)
+            squares = found.squares if "variance" in allowed.tell else 0.0
+            row[:] = found.known, found.mean, squares, *(found.range if "range" in allowed.tell else (found.mean,) * 2)
     return torch.from_numpy(rows)
 
 
-def _histograms(table: Any, names: list[str], ranges: list[list[float]], told: Disclosure, bins: int) -> Tensor:
+def _histograms(table: Any, names: list[str], ranges: list[list[float]], allowed: Disclosure, bins: int) -> Tensor:
     """Of each column the counts in bins, those that stand for too few samples left out."""
     rows = np.zeros((len(names), bins), dtype=np.int64)
     for row, name, (low, high) in zip(rows, names, ranges, strict=True):
-        if low > high or "histogram" not in told.tell or (numbers := _told_numbers(table, name, told)) is None:
+        if low > high or "histogram" not in allowed.tell or (numbers := _told_numbers(table, name, allowed)) is None:
             continue
         counts = binned(numbers, low, high, bins)
-        row[:] = np.where(counts >= told.min_count, counts, 0)
+        row[:] = np.where(counts >= allowed.min_count, counts, 0)
     return torch.from_numpy(rows)
 
 

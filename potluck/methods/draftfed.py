@@ -165,9 +165,9 @@ class DraftFed(Merging):
     @exchange(lambda self, server, sender: self._told_schema(), phase="join", reply=shown_schema)
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Replies to each which convolutions to send drafts of, once all depths are known."""
-        told = {sender: payload.facts for sender, payload in answers}
-        labels = agreed(server, {sender: facts["labels"] for sender, facts in told.items()}, differing)
-        depths = {sender: facts["depth"] for sender, facts in told.items() if facts["labels"] == labels}
+        facts_of = {sender: payload.facts for sender, payload in answers}
+        labels = agreed(server, {sender: facts["labels"] for sender, facts in facts_of.items()}, differing)
+        depths = {sender: facts["depth"] for sender, facts in facts_of.items() if facts["labels"] == labels}
         shown = {sender: self._shown(depth, depths.values()) for sender, depth in depths.items()}
         server.state.update(depths=depths, shown=shown, labels=labels)
         return LazyReplies(shown, lambda sender: Payload(facts={"shown": shown[sender]}))

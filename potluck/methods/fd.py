@@ -77,11 +77,11 @@ class FD(LabelSharing):
         """Own data, public data as far as they have labels, and the server's last soft labels of them."""
         soft = me.state.get("soft")
         sets = [me.data, public] if public.labelled else [me.data]
-        told = [] if soft is None else [public.inputs().with_targets(soft=soft)]
+        taught = [] if soft is None else [public.inputs().with_targets(soft=soft)]
         if not me.learner.shows_layers:
-            return fit_labels(me, *sets, *told)
+            return fit_labels(me, *sets, *taught)
         sets = [one.with_targets(soft=me.task.no_targets(len(one))) for one in sets]
-        sets += [one.with_targets(soft=me.task.taught(one.columns["soft"])) for one in told]
+        sets += [one.with_targets(soft=me.task.taught(one.columns["soft"])) for one in taught]
         plan = me.plan.replace(epochs=self.first_epochs if soft is None else self.epochs)
         return Fit(
             hard_and_soft,

@@ -90,14 +90,14 @@ class FedDistill(NoPlainMean, LabelSharing):
             tally = me.models[TALLY]
             tally.load(ClassTally(classes).state_dict())
             yield Fit(tallied_loss, on=on, context=context, models=(OWN, TALLY))
-            told = met_means(tally.weights())
+            means = met_means(tally.weights())
         else:
             if me.learner.shows_layers:
                 yield Fit(distilled_loss, on=on, context=context)
             else:
                 yield fit_labels(me, me.data.with_targets(soft=F.one_hot(me.data.y, classes) + self.gamma * soft))
-            told = class_means_payload((yield from answers_of(me, me.data)), me.data.y, classes)
-        reply = yield Exchange("answers", told)
+            means = class_means_payload((yield from answers_of(me, me.data)), me.data.y, classes)
+        reply = yield Exchange("answers", means)
         me.state["soft"] = as_probabilities(reply["means"]) * reply["counts"].clamp(max=1)[:, None]
         return None
 
@@ -108,12 +108,12 @@ class FedDistill(NoPlainMean, LabelSharing):
     @exchange(lambda self, server, sender: class_means_schema(*(len(server.state["labels"]),) * 2), reply=mean_schema)
     def answers(self, server: Server, answers: Answers) -> Replies:
         """G: for each class the mean over those who have it, without the receiver's own (equation of section 2)."""
-        told = dict(answers)
+        sent = dict(answers)
 
         def reply(receiver: str) -> Payload:
-            heard = [payload for sender, payload in told.items() if self.own == "include" or sender != receiver]
+            heard = [payload for sender, payload in sent.items() if self.own == "include" or sender != receiver]
             means, counts = mean_over_holders(heard or [zeros])
             return Payload({"means": means.float(), "counts": counts})
 
-        zeros = Payload({name: torch.zeros_like(tensor) for name, tensor in next(iter(told.values())).tensors.items()})
-        return {receiver: reply(receiver) for receiver in told}
+        zeros = Payload({name: torch.zeros_like(tensor) for name, tensor in next(iter(sent.values())).tensors.items()})
+        return {receiver: reply(receiver) for receiver in sent}

@@ -208,8 +208,8 @@ class FedGen(HeadSharing, ServerTraining):
     @exchange(weights_schema, reply=by_reply_schema)
     def weights(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains the generator against the uploaded heads, and averages the heads."""
-        merge, told = Merge(self, server), sorted(answers, key=lambda answer: answer[0])
-        heads = [payload for sender, payload in told if merge.add(sender, payload.tensors)]
+        merge, in_order = Merge(self, server), sorted(answers, key=lambda answer: answer[0])
+        heads = [payload for sender, payload in in_order if merge.add(sender, payload.tensors)]
         if not heads:
             return {}
         counts = torch.stack([head["counts"] for head in heads]).double()

@@ -60,8 +60,8 @@ class FedGH(NoPlainMean, HeadSharing, ServerTraining):
         yield Fit()
         place = input_of(head_of(me))
         features = (yield Tap(me.data, at=[place]))[place]
-        told = class_means_payload(features, me.data.y, len(me.labels))
-        self.take(me, (yield Exchange("prototypes", told)))
+        means = class_means_payload(features, me.data.y, len(me.labels))
+        self.take(me, (yield Exchange("prototypes", means)))
         me.state["round"] = me.round
         return None
 
@@ -72,11 +72,11 @@ class FedGH(NoPlainMean, HeadSharing, ServerTraining):
     @exchange(prototypes_schema, reply=by_reply_schema)
     def prototypes(self, server: Server, answers: Answers) -> ServerSteps:
         """Equations 6 and 7: trains the head on all pairs, by name, and sends it back."""
-        told = sorted(answers, key=lambda answer: answer[0])
-        y = torch.cat([payload["counts"].nonzero().squeeze(1) for _, payload in told])
-        means = torch.cat([payload["means"][payload["counts"] > 0] for _, payload in told])
+        in_order = sorted(answers, key=lambda answer: answer[0])
+        y = torch.cat([payload["counts"].nonzero().squeeze(1) for _, payload in in_order])
+        means = torch.cat([payload["means"][payload["counts"] > 0] for _, payload in in_order])
         server.models["head"].load(global_head(self, server))
         yield Fit(on=Samples({"x": means, "y": y}), model="head")
-        keys = self.keys(server, told[0][0])
+        keys = self.keys(server, in_order[0][0])
         server.state["global"] = {keys[name]: entry for name, entry in server.models["head"].weights().items()}
-        return self.replies(server, [sender for sender, _ in told])
+        return self.replies(server, [sender for sender, _ in in_order])

@@ -55,8 +55,8 @@ class FedProto(PrototypeSharing):
 
     def round(self, me: Participant) -> Steps:
         yield from self.catch_up(me)
-        told = {name: me.state[name] for name in ("prototypes", "known")}
-        yield Fit(prototype_loss, context={**told, "weight": self.weight, "place": self.place(me)})
+        received = {name: me.state[name] for name in ("prototypes", "known")}
+        yield Fit(prototype_loss, context={**received, "weight": self.weight, "place": self.place(me)})
         yield from self.send_own(me)
         return None
 

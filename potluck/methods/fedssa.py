@@ -68,8 +68,8 @@ class FedSSA(HeadSharing):
         return {**super().introduction(me), "classes": classes_of(me).tolist()}
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        told = super().greeting(server, sender)
-        return replace(told, facts={**told.facts, "classes": Places})
+        schema = super().greeting(server, sender)
+        return replace(schema, facts={**schema.facts, "classes": Places})
 
     def join(self, me: Participant) -> Steps:
         yield from super().join(me)

@@ -89,10 +89,10 @@ class FedTGP(NoPlainMean, FedProto, ServerTraining):
     @exchange(FedProto.prototypes_schema)
     def prototypes(self, server: Server, answers: Answers) -> ServerSteps:
         """Trains on every uploaded prototype, then answers with what it has learned of each class somebody had."""
-        told = [payload for _, payload in sorted(answers, key=lambda answer: answer[0])]
-        centres, counts = mean_over_holders(told)
-        y = torch.cat([payload["counts"].nonzero().squeeze(1) for payload in told])
-        uploaded = torch.cat([payload["means"][payload["counts"] > 0] for payload in told])
+        payloads = [payload for _, payload in sorted(answers, key=lambda answer: answer[0])]
+        centres, counts = mean_over_holders(payloads)
+        y = torch.cat([payload["counts"].nonzero().squeeze(1) for payload in payloads])
+        uploaded = torch.cat([payload["means"][payload["counts"] > 0] for payload in payloads])
         margin = adaptive_margin(centres[counts > 0], self.limit, self.margin)
         yield Fit(
             contrastive_loss,

@@ -55,8 +55,8 @@ class FlexLoRA(Adapters):
             for path, pair in pairs.items():
                 last[path] = product(pair) * self._scale(server, sender, path)
                 means.setdefault(path, MaskedMean(last[path].shape)).add(last[path], self.weight(server, sender))
-        told = server.state["told"]
-        most = {path: max(self.rank_of(server, sender, path) for sender in told) for path in means}
+        facts = server.state["told"]
+        most = {path: max(self.rank_of(server, sender, path) for sender in facts) for path in means}
         parts = {path: best_of_rank(mean.result(last[path]), most[path]) for path, mean in means.items()}
         server.state["a"] = {path: a for path, (a, _) in parts.items()}
         server.state["b"] = {path: b for path, (_, b) in parts.items()}
@@ -74,7 +74,7 @@ class FlexLoRA(Adapters):
         return found
 
 
-def _like(part: Tensor, told: list[str | int]) -> Tensor:
+def _like(part: Tensor, entry: list[str | int]) -> Tensor:
     """A matrix in the type and shape of an adapter's part."""
-    kind, *shape = told
+    kind, *shape = entry
     return part.reshape([int(length) for length in shape]).to(dtype_named(str(kind)))

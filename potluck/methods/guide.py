@@ -73,8 +73,8 @@ class Cost:
 
     def __str__(self) -> str:
         up, down = readable_bytes(self.up), readable_bytes(self.down)
-        told = f"{up} up and {down} down in a round, {self.of_network:.3g} of one's network; passes: {self.trained}"
-        return told + (f"; the server trains on {self.server:,} samples" if self.server else "")
+        text = f"{up} up and {down} down in a round, {self.of_network:.3g} of one's network; passes: {self.trained}"
+        return text + (f"; the server trains on {self.server:,} samples" if self.server else "")
 
 
 @cache

@@ -58,8 +58,8 @@ def linear_head(me: Participant) -> nn.Linear:
     """That layer."""
     layer = me.network.model.get_submodule(head_of(me))
     if not isinstance(layer, nn.Linear):
-        told = f"{me.name}'s head, {head_of(me)}, is a {type(layer).__name__}"
-        raise RequirementsError(f'{told}; expected a Linear layer. Name one: Participant(head="…").')
+        found = f"{me.name}'s head, {head_of(me)}, is a {type(layer).__name__}"
+        raise RequirementsError(f'{found}; expected a Linear layer. Name one: Participant(head="…").')
     return layer
 
 

@@ -135,9 +135,9 @@ class HetLoRA(Adapters):
 
     def combine(self, server: Server, answers: Iterator[tuple[str, Pairs]]) -> None:
         """Σ p_k A_k and Σ p_k B_k of zero-padded adapters, Σ p_k = 1."""
-        told, ranks = server.state["told"], dict(server.state.get("ranks", {}))
-        paths = list(told[min(told)]["scales"])
-        most = {path: max(self.rank_of(server, sender, path) for sender in told) for path in paths}
+        facts, ranks = server.state["told"], dict(server.state.get("ranks", {}))
+        paths = list(facts[min(facts)]["scales"])
+        most = {path: max(self.rank_of(server, sender, path) for sender in facts) for path in paths}
         weighted: dict[str, MaskedMean] = {}
         plain: dict[str, MaskedMean] = {}
         total = dict.fromkeys(paths, 0.0)

@@ -34,10 +34,10 @@ class HFL(PerHeFed):
     @exchange(lambda self, server, sender: STRUCTURE)
     def structure(self, server: Server, answers: Answers) -> Payload:
         """The global model, for participants that share equally many layers."""
-        told = dict(answers)
-        depths = {sender: len(payload["shapes"]) for sender, payload in told.items()}
+        payloads = dict(answers)
+        depths = {sender: len(payload["shapes"]) for sender, payload in payloads.items()}
         common = agreed(server, depths, _other_depth)
-        return super().structure(server, ((s, payload) for s, payload in told.items() if depths[s] == common))
+        return super().structure(server, ((s, payload) for s, payload in payloads.items() if depths[s] == common))
 
 
 def _other_depth(found: int, expected: int) -> str:

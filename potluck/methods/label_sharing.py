@@ -38,9 +38,9 @@ class LabelSharing(Merging):
     @exchange(lambda self, server, sender: Schema(facts={"labels": LabelsFact}), phase="join", reply=nothing)
     def labels(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all have the same label space, so that rows and columns agree."""
-        told = {sender: payload.facts["labels"] for sender, payload in answers}
-        server.state["labels"] = agreed(server, told, differing, server.state.get("labels"))
-        self.tell_few({"labels": len(told)})
+        labels_of = {sender: payload.facts["labels"] for sender, payload in answers}
+        server.state["labels"] = agreed(server, labels_of, differing, server.state.get("labels"))
+        self.tell_few({"labels": len(labels_of)})
         return Payload()
 
     def merged(self, server: Server, answers: Answers, name: str) -> tuple[Tensor, int]:

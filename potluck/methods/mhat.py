@@ -62,14 +62,14 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         public = server.public
         assert public is not None
         # By name: the order in which answers arrive must not decide which samples are in one batch.
-        told = sorted(answers, key=lambda answer: answer[0])
+        in_order = sorted(answers, key=lambda answer: answer[0])
         # X is the same in all of them: unless its batches change from step to step, samples name their rows of one X.
         plan, auxiliary = self.server_plan, server.models["auxiliary"]
         changing = plan.augment is not None or plan.kind_of_transform(public) is not TransformKind.EACH
         copied = changing or public.source is not None or public.reader is not None
         x = public.inputs() if copied else Samples({"row": torch.arange(len(public))})
-        task = known_scale(server, [payload["probabilities"] for _, payload in told])
-        sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in told]
+        task = known_scale(server, [payload["probabilities"] for _, payload in in_order])
+        sets = [x.with_targets(soft=task.taught(payload["probabilities"])) for _, payload in in_order]
         if public.labelled:
             known = task.taught(server.task.answers(public.y)) if isinstance(task, Regression) else public.y
             sets.append(x.with_targets(y=known, soft=task.no_targets(len(public))))
@@ -87,13 +87,13 @@ class MHAT(NoPlainMean, FD, ServerTraining):
         return Payload({"probabilities": task.soft(logits, self.temperature).float()})
 
 
-def known_scale(server: Server, told: Sequence[Tensor]) -> Task:
+def known_scale(server: Server, tables: Sequence[Tensor]) -> Task:
     """The server's task; where it has no scale for values, by that of the first ones it received."""
     task = server.task
     if not isinstance(task, Regression) or task.scale != "standard":
         return task
     if "scale" not in server.state:
-        server.state["scale"] = [list(part) for part in task.fitted(torch.cat(list(told)).numpy(), server.name).found]
+        server.state["scale"] = [list(part) for part in task.fitted(torch.cat(list(tables)).numpy(), server.name).found]
     return replace(task, found=tuple(map(tuple, server.state["scale"])))
 
 

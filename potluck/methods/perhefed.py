@@ -116,27 +116,27 @@ class PerHeFed(Merging):
     @exchange(lambda self, server, sender: STRUCTURE, phase="join", reply=nothing)
     def structure(self, server: Server, answers: Answers) -> Payload:
         """Section 3.2.1, the fit-all global model: the k-th shared layers' largest size in each dimension."""
-        told = dict(answers)
+        payloads = dict(answers)
         for name in {*self.choices, *(self.offsets if isinstance(self.offsets, dict) else ())}:
             if name not in server.participant_weights:
                 raise SettingsError(f"There is no participant {name!r}.{nearest(name, server.participant_weights)}")
         sizes: list[list[int]] = []
-        for sender in sorted(told, key=lambda sender: (_values(told[sender]["shapes"]), sender)):
-            larger = _envelope(sizes, told[sender]["shapes"].tolist())
+        for sender in sorted(payloads, key=lambda sender: (_values(payloads[sender]["shapes"]), sender)):
+            larger = _envelope(sizes, payloads[sender]["shapes"].tolist())
             if _values(torch.tensor(larger)) > LARGEST:
                 server.refuse(sender, f"it would make the global model's layers {larger}; expected {LARGEST:,} values")
-                del told[sender]
+                del payloads[sender]
             else:
                 sizes = larger
-        filters = {sender: payload["shapes"][:, 0].tolist() for sender, payload in told.items()}
+        filters = {sender: payload["shapes"][:, 0].tolist() for sender, payload in payloads.items()}
         begin = self._offsets(server, filters, [size[0] for size in sizes])
         relations = server.state["relations"] = {}
-        for sender, payload in told.items():
+        for sender, payload in payloads.items():
             try:
                 relations[sender] = self._relation(payload, begin[sender], sizes)
             except RequirementsError as error:
                 server.refuse(sender, str(error))
-        dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in told.values()))
+        dtype = reduce(torch.promote_types, (dtype_named(payload.facts["dtype"]) for payload in payloads.values()))
         server.state["global"] = [torch.zeros(size, dtype=dtype) for size in sizes]
         self.tell_few(Counter(f"layer {k}" for relation in relations.values() for k in range(len(relation["layers"]))))
         return Payload()
@@ -149,16 +149,16 @@ class PerHeFed(Merging):
             return offsets.even(filters, sizes)
         return offsets.zero(filters) | (self.offsets if isinstance(self.offsets, dict) else {})
 
-    def _relation(self, told: Payload, begin: list[int], sizes: list[list[int]]) -> Relation:
+    def _relation(self, payload: Payload, begin: list[int], sizes: list[list[int]]) -> Relation:
         """Section 3.2.2: a participant's k-th shared layer updates the k-th global one, from its offset on."""
-        shapes: list[list[int]] = told["shapes"].tolist()
+        shapes: list[list[int]] = payload["shapes"].tolist()
         room = [whole[0] - own[0] for whole, own in zip(sizes, shapes, strict=False)]
         if len(begin) != len(room) or any(offset > most for offset, most in zip(begin, room, strict=True)):
             raise RequirementsError(f"it has offsets {begin}; its shared layers leave room for at most {room}")
-        masks = torch.split(told["filters"], [shape[0] for shape in shapes])
+        masks = torch.split(payload["filters"], [shape[0] for shape in shapes])
         filters = [mask.nonzero().squeeze(1) + offset for mask, offset in zip(masks, begin, strict=True)]
         layers = [[rows, [len(rows), *shape[1:]]] for rows, shape in zip(filters, shapes, strict=True)]
-        return {"dtype": told.facts["dtype"], "layers": layers}
+        return {"dtype": payload.facts["dtype"], "layers": layers}
 
     @exchange(lambda self, server, sender: _schema(server.state["relations"][sender]), reply=as_sent)
     def share(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
@@ -167,8 +167,8 @@ class PerHeFed(Merging):
         merger = Merger(self, server, {str(k): layer for k, layer in enumerate(old)})
         for sender, payload in answers:
             layers = enumerate(zip(relations[sender]["layers"], payload.facts["nonzero"], strict=True))
-            told = [(str(k), rows, nonzero * server.participant_weights[sender]) for k, ((rows, _), nonzero) in layers]
-            merger.add(sender, [Part(k, payload[k], weight, [rows, 0, 0, 0]) for k, rows, weight in told])
+            parts = [(str(k), rows, nonzero * server.participant_weights[sender]) for k, ((rows, _), nonzero) in layers]
+            merger.add(sender, [Part(k, payload[k], weight, [rows, 0, 0, 0]) for k, rows, weight in parts])
         merged = merger.results()
         new = server.state["global"] = [merged.get(str(k), layer) for k, layer in enumerate(old)]
         return LazyReplies(merger.senders, lambda sender: _pruned(new, relations[sender]))

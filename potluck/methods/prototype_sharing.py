@@ -79,8 +79,8 @@ class PrototypeSharing(LabelSharing):
     def send_own(self, me: Participant) -> Generator[Request, Any, None]:
         """Sends the mean feature of each class (FedProto's equation 3), in evaluation mode, for everybody's."""
         features: Tensor = (yield Tap(me.data, at=[self.place(me)]))[self.place(me)]
-        told = class_means_payload(features, me.data.y, len(me.labels), self.weighting)
-        self.take(me, (yield Exchange("prototypes", told)))
+        means = class_means_payload(features, me.data.y, len(me.labels), self.weighting)
+        self.take(me, (yield Exchange("prototypes", means)))
         me.state["round"] = me.round
 
     def width_schema(self, server: Server, sender: str) -> Schema:
@@ -91,8 +91,8 @@ class PrototypeSharing(LabelSharing):
     @exchange(width_schema, phase="join", reply=current_schema)
     def features(self, server: Server, answers: Answers) -> Payload:
         """Makes sure that all features have one width; there are no prototypes yet, unless others joined before."""
-        told = {sender: payload.facts["width"] for sender, payload in answers}
-        width = agreed(server, told, _other_width, server.state["means"].shape[1] if "means" in server.state else None)
+        found = {sender: payload.facts["width"] for sender, payload in answers}
+        width = agreed(server, found, _other_width, server.state["means"].shape[1] if "means" in server.state else None)
         classes = len(server.state["labels"])
         server.state.setdefault("means", torch.zeros(classes, width))
         server.state.setdefault("counts", torch.zeros(classes, dtype=torch.int64))

@@ -31,9 +31,9 @@ def class_means_schema(classes: int, width: int, weighting: str = "uniform") -> 
     return Schema({"means": TensorSpec((classes, width)), "counts": counts})
 
 
-def mean_over_holders(told: Iterable[Payload]) -> tuple[Tensor, Tensor]:
+def mean_over_holders(payloads: Iterable[Payload]) -> tuple[Tensor, Tensor]:
     """The mean of each class over those who have it, weighted by their counts, and the sum of the counts."""
     total, count = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64)
-    for payload in told:
+    for payload in payloads:
         total, count = total + payload["means"].double() * payload["counts"][:, None], count + payload["counts"]
     return total / count.clamp(min=1)[..., None], count

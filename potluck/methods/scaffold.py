@@ -81,8 +81,8 @@ class SCAFFOLD(FedAvg):
         return {**super().introduction(me), "trained": sorted(trained(me))}
 
     def greeting(self, server: Server, sender: str) -> Schema:
-        told = super().greeting(server, sender)
-        return replace(told, facts={**told.facts, "trained": Annotated[list[str], Field(max_length=MAX_TENSORS)]})
+        schema = super().greeting(server, sender)
+        return replace(schema, facts={**schema.facts, "trained": Annotated[list[str], Field(max_length=MAX_TENSORS)]})
 
     def round(self, me: Participant) -> Steps:
         yield from super().round(me)

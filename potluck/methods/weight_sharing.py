@@ -172,8 +172,8 @@ class WeightSharing(Merging):
 
     def samples(self, server: Server, sender: str) -> int:
         """How many samples count of those that a participant says it has, once, at joining."""
-        told: int = server.state["samples"][sender]
-        return told if self.max_samples is None else min(told, self.max_samples)
+        samples: int = server.state["samples"][sender]
+        return samples if self.max_samples is None else min(samples, self.max_samples)
 
     def parameters(self, server: Server) -> set[str]:
         """The keys of the entries that somebody trains: what a server may move by a step of its own.
@@ -202,9 +202,9 @@ class WeightSharing(Merging):
         common = digests[min(layouts)] if layouts else None
         samples: dict[str, int] = {}
         trained: dict[str, tuple[str, set[str]]] = {}
-        told = dict(server.state.get("told", {}))
+        facts = dict(server.state.get("told", {}))
         for sender, payload in answers:
-            told[sender] = {name: fact for name, fact in payload.facts.items() if name not in _GREETING}
+            facts[sender] = {name: fact for name, fact in payload.facts.items() if name not in _GREETING}
             samples[sender] = payload.facts["samples"]
             layouts[sender] = payload.facts["layout"]
             digests[sender] = digest_of(layouts[sender])
@@ -219,13 +219,13 @@ class WeightSharing(Merging):
                 common,
             )
             for odd in [sender for sender in samples if digests[sender] != common]:
-                del samples[odd], layouts[odd], digests[odd], told[odd]
+                del samples[odd], layouts[odd], digests[odd], facts[odd]
             trained = {digest: owner for digest, owner in trained.items() if digest == common}
         server.state.setdefault("samples", {}).update(samples)
         server.state.update(layouts=held_once(layouts, digests), digests=digests)
         server.state.setdefault("global", {})
-        if any(told.values()):
-            server.state["told"] = told
+        if any(facts.values()):
+            server.state["told"] = facts
         if self.tells_buffers:
             found = {self.keys(server, sender)[name] for sender, names in trained.values() for name in names}
             server.state["parameters"] = sorted(found.union(server.state.get("parameters", ())))
@@ -259,14 +259,14 @@ class WeightSharing(Merging):
     @exchange(starting, phase="join", repeats=True, reply=started)
     def start(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Sends the first values to all, once there are all: instead of one that fails the next owner is asked."""
-        told = {sender: payload.tensors for sender, payload in answers}
-        self.begin(server, told)
-        gone = {sender: names for sender, names in server.state["send"].items() if sender not in told}
+        values = {sender: payload.tensors for sender, payload in answers}
+        self.begin(server, values)
+        gone = {sender: names for sender, names in server.state["send"].items() if sender not in values}
         self.forget(server, gone)
-        if any(gone.values()) and any(self.owners(server, list(told)).values()):
-            return self.ask(server, list(told))
+        if any(gone.values()) and any(self.owners(server, list(values)).values()):
+            return self.ask(server, list(values))
         server.state["send"] = {}
-        return LazyReplies(told, lambda sender: Payload(self.entries(server, sender)))
+        return LazyReplies(values, lambda sender: Payload(self.entries(server, sender)))
 
     def forget(self, server: Server, senders: Iterable[str]) -> None:
         """Drops what was stored of participants that did not join after all."""
@@ -274,9 +274,9 @@ class WeightSharing(Merging):
             for kept in ("layouts", "digests", "samples", "told"):
                 server.state.get(kept, {}).pop(sender, None)
 
-    def begin(self, server: Server, told: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def begin(self, server: Server, values: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Stores the first values."""
-        for sender, tensors in told.items():
+        for sender, tensors in values.items():
             keys = self.keys(server, sender)
             server.state["global"].update({keys[name]: entry for name, entry in tensors.items()})
 

@@ -129,18 +129,18 @@ class WidthScaling(Averaging):
 
     def places(self, server: Server, sender: str) -> Mapping[str, WindowPlace]:
         """From the first position on; of the head, the rows of one's own labels."""
-        layout, told = server.state["layouts"][sender], server.state["told"][sender]
-        rows = torch.tensor([server.state["labels"].index(label) for label in told["labels"]])
+        layout, facts = server.state["layouts"][sender], server.state["told"][sender]
+        rows = torch.tensor([server.state["labels"].index(label) for label in facts["labels"]])
         places = {name: [0] * len(shape) for name, (_, *shape) in layout.items()}
-        return places | {name: [rows, *places[name][1:]] for name in _rows(layout, told)}
+        return places | {name: [rows, *places[name][1:]] for name in _rows(layout, facts)}
 
     def masks(self, server: Server, sender: str) -> Mapping[str, Tensor]:
         """Of the head, the rows of the classes that a participant owns; statistics, if its features are the whole's."""
-        layout, told = server.state["layouts"][sender], server.state["told"][sender]
-        owned, masks = torch.tensor(told["owned"]), {}
+        layout, facts = server.state["layouts"][sender], server.state["told"][sender]
+        owned, masks = torch.tensor(facts["owned"]), {}
         if not bool(owned.all()):
-            masks = {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, told)}
-        for name in told["statistics"]:
+            masks = {name: owned.view(-1, *[1] * (len(layout[name]) - 2)) for name in _rows(layout, facts)}
+        for name in facts["statistics"]:
             if name in layout and layout[name][1:] != list(server.state["global"][name].shape):
                 masks[name] = torch.zeros(1, dtype=torch.bool)
         return masks
@@ -172,7 +172,7 @@ class WidthScaling(Averaging):
     def _begun(self, server: Server) -> dict[str, list[str]]:
         """Makes the whole, and says who is to send which of its entries."""
         layouts: Mapping[str, Layout] = server.state["layouts"]
-        server.state["labels"] = list(union(tuple(told["labels"]) for told in server.state["told"].values()))
+        server.state["labels"] = list(union(tuple(facts["labels"]) for facts in server.state["told"].values()))
         whole = dict(self._whole(server, layouts))
         size = sum(dtype.itemsize * math.prod(shape) for dtype, shape in whole.values())
         if size > server.budget:
@@ -185,13 +185,13 @@ class WidthScaling(Averaging):
 
     def _outside(self, server: Server) -> list[str]:
         """Those whose entries do not fit into the network that most fit into; nobody where none holds most."""
-        layouts, told = server.state["layouts"], server.state["told"]
+        layouts, facts = server.state["layouts"], server.state["told"]
         if self.model is not None:
             whole = {name: list(entry.shape) for name, entry in server.models[GLOBAL].weights().items()}
-            inside = {sender for sender, own in layouts.items() if _within(own, whole, told[sender])}
+            inside = {sender for sender, own in layouts.items() if _within(own, whole, facts[sender])}
         else:
             shapes = {sender: {name: like[1:] for name, like in own.items()} for sender, own in layouts.items()}
-            held = [{s for s in layouts if _within(layouts[s], shapes[other], told[s])} for other in layouts]
+            held = [{s for s in layouts if _within(layouts[s], shapes[other], facts[s])} for other in layouts]
             inside, *others = sorted(held, key=len, reverse=True)
             if any(len(other) == len(inside) and other != inside for other in others):
                 return []
@@ -235,16 +235,16 @@ class WidthScaling(Averaging):
             found = weights.get(name)
             if found is None or not _holds(found.shape, entry.shape):
                 has = "nothing of that name" if found is None else f"shape {tuple(found.shape)}"
-                told = f"participants have {name!r} of shape {tuple(entry.shape)}; the server's model has {has}"
-                raise RequirementsError(f"{told}. Its `model` must be the whole of which theirs are parts.")
+                mismatch = f"participants have {name!r} of shape {tuple(entry.shape)}; the server's model has {has}"
+                raise RequirementsError(f"{mismatch}. Its `model` must be the whole of which theirs are parts.")
             server.state["global"][name] = found.to(entry.dtype)
 
-    def begin(self, server: Server, told: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def begin(self, server: Server, values: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Puts the first values where they belong; where several have sent one, the widest one's counts."""
         whole = {name: entry.clone() for name, entry in server.state["global"].items()}
-        for sender in reversed([sender for sender in _by_width(server.state["layouts"]) if sender in told]):
+        for sender in reversed([sender for sender in _by_width(server.state["layouts"]) if sender in values]):
             places = self._windows(server, sender)
-            for name, entry in told[sender].items():
+            for name, entry in values[sender].items():
                 whole[name][places[name]] = entry.to(whole[name].dtype)
         server.state["global"] = whole
 
@@ -279,15 +279,15 @@ def _other_place(name: str, found: bool, expected: bool) -> str:
     return f"its {name!r} is {place[found]}, the others' {place[expected]}; expected networks of one family"
 
 
-def _rows(layout: Layout, told: Mapping[str, Any]) -> list[str]:
+def _rows(layout: Layout, facts: Mapping[str, Any]) -> list[str]:
     """The entries with a row for each label."""
-    count = len(told["labels"])
-    return [name for name, like in layout.items() if within(name, told["head"]) and like[1:2] == [count]]
+    count = len(facts["labels"])
+    return [name for name, like in layout.items() if within(name, facts["head"]) and like[1:2] == [count]]
 
 
-def _within(layout: Layout, whole: Mapping[str, Sequence[Any]], told: Mapping[str, Any]) -> bool:
+def _within(layout: Layout, whole: Mapping[str, Sequence[Any]], facts: Mapping[str, Any]) -> bool:
     """Whether all of a participant's entries fit into another network; a head has a row for each of its own labels."""
-    skipped = {name: int(name in _rows(layout, told)) for name in layout}
+    skipped = {name: int(name in _rows(layout, facts)) for name in layout}
     own = {name: [int(length) for length in shape[skipped[name] :]] for name, (_, *shape) in layout.items()}
     return all(name in whole and _holds(whole[name][skipped[name] :], shape) for name, shape in own.items())
 

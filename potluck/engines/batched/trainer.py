@@ -311,7 +311,7 @@ class Training:
         layer's input are returned in the place of the weights' gradients.
         """
         known = self.context.rebuild(context)
-        batch, told = noise_apart(batch, known) if self.work.gradient_noise else (batch, known)
+        batch, noised = noise_apart(batch, known) if self.work.gradient_noise else (batch, known)
         in_factors = {call.weight for call in self._calls or ()}
         sought = {name: parameters[name] for name in changing if name not in in_factors}
         fixed = {**frozen, **{name: parameter for name, parameter in parameters.items() if name not in sought}}
@@ -328,7 +328,7 @@ class Training:
                 gradient, loss = gradients_in_pieces(one, batch, self.work, self.plan)
             gradients.append(gradient)
             losses.append(loss)
-        combined = self.work.combine_gradients(gradients, told) if self.work.combine_gradients else add_up(gradients)
+        combined = self.work.combine_gradients(gradients, noised) if self.work.combine_gradients else add_up(gradients)
         return combined, buffers, torch.stack(losses), outer, inner
 
     def _of_batch(

@@ -180,11 +180,11 @@ class Ray(Engine):
         if self.storage is None:
             raise SettingsError("The engine 'ray' plays the participants of a Federation; they stay with its workers.")
         self.storage.pin(people)
-        told, calls = _packed(half), {}
+        packed, calls = _packed(half), {}
         for block, names in self._by_block([party.name for party in people]).items():
             block.calls = []
             rounds = {party.name: party.round for party in people if party.name in names}
-            calls[block] = ("start", (phase, rounds, told, keep_optimizer))
+            calls[block] = ("start", (phase, rounds, packed, keep_optimizer))
         return self._arrivals(calls)
 
     def resume(self, replies: Mapping[str, Payload]) -> Iterator[Arrival]:
@@ -192,13 +192,13 @@ class Ray(Engine):
         written: dict[int, tuple[Payload, bytes]] = {}
         calls = {}
         for block, names in self._by_block(replies).items():
-            told = {}
+            payloads = {}
             for name in names:
                 reply = replies[name]
                 if id(reply) not in written:
                     written[id(reply)] = reply, reply.to_bytes()
-                told[name] = written[id(reply)][1]
-            calls[block] = ("resume", (told,))
+                payloads[name] = written[id(reply)][1]
+            calls[block] = ("resume", (payloads,))
         return self._arrivals(calls)
 
     def dismiss(self, name: str) -> None:
@@ -215,10 +215,10 @@ class Ray(Engine):
         assert self.storage is not None
         self.storage.pin(list(parties.values()))
         tests = {name: self._test(test_of(party)) for name, party in parties.items()}
-        told, calls = _packed(dict(answering)), {}
+        packed, calls = _packed(dict(answering)), {}
         for block, names in self._by_block(parties).items():
             rounds = {name: parties[name].round for name in names}
-            calls[block] = (rounds, {name: tests[name] for name in names}, told)
+            calls[block] = (rounds, {name: tests[name] for name in names}, packed)
 
         def ask(block: Block) -> Asked:
             worker = self._worker(block)

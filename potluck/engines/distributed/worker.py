@@ -45,16 +45,16 @@ class Event:
         """The event of an arrival."""
         if arrival.exchange is None:
             return Event(arrival)
-        told = Arrival(arrival.sender, seconds=arrival.seconds, steps=arrival.steps)
-        return Event(told, arrival.exchange.name, arrival.exchange.payload.to_bytes())
+        plain = Arrival(arrival.sender, seconds=arrival.seconds, steps=arrival.steps)
+        return Event(plain, arrival.exchange.name, arrival.exchange.payload.to_bytes())
 
     def arrived(self) -> Arrival:
         """The arrival again."""
-        told = self.arrival
+        arrival = self.arrival
         if self.exchange is None:
-            return told
+            return arrival
         exchange = Exchange(self.exchange, Payload.from_bytes(self.payload, finite=False))
-        return Arrival(told.sender, exchange, seconds=told.seconds, steps=told.steps)
+        return Arrival(arrival.sender, exchange, seconds=arrival.seconds, steps=arrival.steps)
 
 
 @dataclass
