@@ -21,10 +21,10 @@ def table_of(history: History) -> str:
     metric, others = final.metric, _others(final.rows, final.metric)
     best_of = {row["participant"]: row.get(metric) for row in best.rows}
     further = {(row["participant"], row["model"]): row for row in final.models}
-    beside = list(dict.fromkeys(model for name, model in further if name != SERVER))
+    models = list(dict.fromkeys(model for name, model in further if name != SERVER))
     table = Table(title=f"after round {final.round}")
     table.add_column("participant")
-    measured = (title(metric), *beside, *map(title, others), f"round {best.round}*")
+    measured = (title(metric), *models, *map(title, others), f"round {best.round}*")
     for heading in (*measured, "sent", "received", "seconds"):
         table.add_column(heading, justify="right")
     for row in final.rows:
@@ -33,7 +33,7 @@ def table_of(history: History) -> str:
         table.add_row(
             name,
             readable(metric, row.get(metric)),
-            *(readable(metric, further.get((name, model), {}).get(metric)) for model in beside),
+            *(readable(metric, further.get((name, model), {}).get(metric)) for model in models),
             *(readable(other, row.get(other)) for other in others),
             readable(metric, best_of.get(name)),
             readable_bytes(up),
@@ -44,7 +44,7 @@ def table_of(history: History) -> str:
     totals = (readable_bytes(up), readable_bytes(down), f"{history.seconds:.1f}")
     columns = [
         [row[metric] for (name, own), row in further.items() if own == model and name != SERVER and _has(row, metric)]
-        for model in beside
+        for model in models
     ]
     worst = max if less_is_better(metric) else min
     means = [readable(metric, sum(values) / len(values) if values else None) for values in columns]
@@ -57,7 +57,7 @@ def table_of(history: History) -> str:
     for (name, model), row in further.items():
         if name == SERVER:
             found = (readable(other, row.get(other)) for other in others)
-            table.add_row(f"{SERVER}: {model}", readable(metric, row.get(metric)), *("" for _ in beside), *found)
+            table.add_row(f"{SERVER}: {model}", readable(metric, row.get(metric)), *("" for _ in models), *found)
     console = Console(width=120, force_terminal=False, color_system=None, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(table)

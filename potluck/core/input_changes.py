@@ -80,9 +80,9 @@ def kind_of(transform: Callable[[Any], Any], x: Any) -> TransformKind:
 
     Raises UnruledError where equal inputs give unequal results, and not because of the seeded global generators.
     """
-    given = tree_map(Tensor.clone, x)
+    copy = tree_map(Tensor.clone, x)
     (first, drew), (again, _) = (drawing(lambda: transform(x)) for _ in range(2))
-    if not _same(given, x, _exact):
+    if not _same(copy, x, _exact):
         raise UnruledError("writes into the inputs that it is given. Work on a copy: x - mean, and not x.sub_(mean).")
     if not _same(first, again, _exact):
         raise UnruledError(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from potluck.core.samples import Samples
 
 
-def _named(given: Any) -> Any:
-    return import_object(given) if isinstance(given, str) else given
+def _named(value: Any) -> Any:
+    return import_object(value) if isinstance(value, str) else value
 
 
 def _name(function: Any) -> Any:
@@ -30,11 +30,11 @@ def _name(function: Any) -> Any:
     return f"{function.__module__}:{function.__qualname__}" if named else function
 
 
-def _augmentation(given: Any) -> Any:
+def _augmentation(value: Any) -> Any:
     """What is named; of a class of augmentations, one as it is by default; of several, one after the other."""
-    if isinstance(given, list | tuple):
-        return Augmenter([_augmentation(one) for one in given])
-    found = _named(given)
+    if isinstance(value, list | tuple):
+        return Augmenter([_augmentation(one) for one in value])
+    found = _named(value)
     return found() if isinstance(found, type) and issubclass(found, Halves) else found
 
 
@@ -126,8 +126,8 @@ class Plan(Settings):
 
     def replace(self, **changes: Any) -> Plan:
         """This plan with some settings changed; those that are None stay as they are."""
-        kept = {name: getattr(self, name) for name in type(self).model_fields}
-        changed = Plan(**(kept | {name: value for name, value in changes.items() if value is not None}))
+        settings = {name: getattr(self, name) for name in type(self).model_fields}
+        changed = Plan(**(settings | {name: value for name, value in changes.items() if value is not None}))
         changed._changes = self._changes
         return changed
 

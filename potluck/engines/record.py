@@ -50,10 +50,10 @@ class EngineRecord:
         cores = {"cores": torch.get_num_threads()} if self.device.type == "cpu" else {}
         return {"name": type(self).__name__.lower(), "device": str(self.device), **cores}
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, snapshot: dict[str, Any]) -> None:
         """Takes up what ``snapshot`` gave. Says so where another engine gave it, or one on other hardware."""
-        self._memory = kept.get("memory")
-        before, now = kept.get("engine"), self.described()
+        self._memory = snapshot.get("memory")
+        before, now = snapshot.get("engine"), self.described()
         if before is not None and before != now:
             self._tell(
                 f"The run goes on with {_in_words(now)}; up to here it was {_in_words(before)}. Results can differ by "

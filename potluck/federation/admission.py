@@ -162,8 +162,8 @@ def published(public: Any) -> SharedData | None:
     if public is None or isinstance(public, SharedData):
         return public
     if isinstance(public, tuple | torch.utils.data.Dataset):
-        given = read_labelled(public, "public data")
-        return SharedData(given.inputs, given.y, columns=given.columns)
+        data = read_labelled(public, "public data")
+        return SharedData(data.inputs, data.y, columns=data.columns)
     return SharedData(read_inputs(public, "public data"))
 
 
@@ -171,8 +171,8 @@ def published_test(test: Any) -> SharedData | None:
     """Test data that all participants may be evaluated on."""
     if test is None:
         return None
-    given = read_labelled(test, "test data")
-    return SharedData(given.inputs, given.y, "test data", given.columns)
+    data = read_labelled(test, "test data")
+    return SharedData(data.inputs, data.y, "test data", data.columns)
 
 
 def _kind_of(participant: Participant) -> Hashable:

@@ -345,13 +345,13 @@ class Federation:
     def restore(self, snapshot: State, history: History) -> None:
         """Restores what ``snapshot`` returned, and the history up to there; the next round goes on from there."""
         self._joined = {name: ParticipantTally(**tally) for name, tally in snapshot["joined"].items()}
-        for name, kept in snapshot["participants"].items():
-            self.participants[name].restore(kept)
+        for name, state in snapshot["participants"].items():
+            self.participants[name].restore(state)
             if self.storage is not None:
                 self.storage.evict([self.participants[name]])
         self.server.restore(snapshot["server"])
         self._exchanges.count_on(snapshot.get("travelled", {}))
-        self.server.codec_memory = {name: dict(kept) for name, kept in snapshot.get("codecs", {}).items()}
+        self.server.codec_memory = {name: dict(state) for name, state in snapshot.get("codecs", {}).items()}
         self.engine.restore(snapshot["engine"])
         self.history = history
         self._be_in(history.rounds)

@@ -60,23 +60,23 @@ class DataHolder(ABC):
     ) -> None:
         """Reads what its owner brought, and finds in it what the task leaves open."""
         self.window, self.inputs = window, ModelInputs(self.name, preprocess)
-        given = read_labelled(data, self.name, preload)
-        self.task = given.fitted(task, self.name)
-        brought = given.encoded(self.task, self.name)
+        labelled = read_labelled(data, self.name, preload)
+        self.task = labelled.fitted(task, self.name)
+        brought = labelled.encoded(self.task, self.name)
         self.kinds = brought.kinds
         """What one sample's inputs look like, as they were brought; ``data.kinds`` says what its model reads."""
         as_data = not isinstance(validation, int | float)
         self.held_back = 0.0 if as_data else float(validation)
         own = {"validation": validation if as_data else None, "test": test}
         self.held |= {"brought": brought} | {
-            f"brought {part}": None if given is None else self._own(given, f"{self.name} ({part})", preload)
-            for part, given in own.items()
+            f"brought {part}": None if labelled is None else self._own(labelled, f"{self.name} ({part})", preload)
+            for part, labelled in own.items()
         }
         self._take_up(0, None, fit=False)
 
     def _own(self, data: Any, owner: str, preload: Preload = "auto") -> Samples:
-        given = read_labelled(data, owner, preload)
-        return replace(given, inputs=given.inputs.inputs()).encoded(self.task, owner)
+        labelled = read_labelled(data, owner, preload)
+        return replace(labelled, inputs=labelled.inputs.inputs()).encoded(self.task, owner)
 
     def _take_up(self, seed: int, public: SharedData | None, *, fit: bool) -> None:
         """Divides its data anew for a federation of this seed, and preprocesses them."""

@@ -193,9 +193,9 @@ class Needs:
 
     def _layout(self, participant: Participant) -> Layout:
         network = participant.network
-        kept = network.norm_entries() if self.own_norms else set()
-        kept |= network.entries_in(participant.last_layers(self.own_layers))
-        return {name: entry for name, entry in network.architecture.layout.items() if name not in kept}
+        personal = network.norm_entries() if self.own_norms else set()
+        personal |= network.entries_in(participant.last_layers(self.own_layers))
+        return {name: entry for name, entry in network.architecture.layout.items() if name not in personal}
 
     def _unseen(self, participants: Sequence[Participant]) -> list[str]:
         """What inspection needs to find in every network, and does not."""

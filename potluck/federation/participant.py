@@ -360,17 +360,17 @@ class Participant(Joining):
             "codecs": self.thing("codecs"),
             "preprocess": None if prepared is None else prepared.state(),
         }
-        kept = {name: part for name, part in more.items() if part is not None and len(part)}
-        return {"learner": self.learner.state(), "state": self.state, **kept}
+        parts = {name: part for name, part in more.items() if part is not None and len(part)}
+        return {"learner": self.learner.state(), "state": self.state, **parts}
 
-    def restore(self, kept: State) -> None:
+    def restore(self, snapshot: State) -> None:
         """Restores what ``snapshot`` returned."""
-        self.learner.restore(kept["learner"])
+        self.learner.restore(snapshot["learner"])
         for name in self.specs:
-            self.learner_for(name).restore(kept["models"][name])
-        self.held["state"], self.held["codecs"] = kept["state"], kept.get("codecs")
+            self.learner_for(name).restore(snapshot["models"][name])
+        self.held["state"], self.held["codecs"] = snapshot["state"], snapshot.get("codecs")
         if self.inputs.preprocessing is not None:
-            self.inputs.preprocessing.restore(kept["preprocess"])
+            self.inputs.preprocessing.restore(snapshot["preprocess"])
 
     def check_keepable(self) -> None:
         """Raises ModelError unless a checkpoint can store its model."""

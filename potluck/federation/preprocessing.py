@@ -64,9 +64,9 @@ class Preprocessing:
         """What a checkpoint stores of it."""
         return serialization.dump_estimator(self.transformer)
 
-    def restore(self, kept: Tensor) -> None:
+    def restore(self, state: Tensor) -> None:
         """Restores what ``state`` returned."""
-        self.transformer = serialization.load_estimator(kept, self.transformer, self._types)
+        self.transformer = serialization.load_estimator(state, self.transformer, self._types)
 
     def check_keepable(self, samples: Samples) -> None:
         """Raises ModelError unless a checkpoint can store it, and it does the same when read back."""

@@ -141,8 +141,8 @@ class Server:
 
     def snapshot(self) -> State:
         """What a checkpoint stores of the server."""
-        kept = {name: network.state() for name, network in self._built.items()}
-        return {"state": self.state, "learners": {**self._restored, **kept}}
+        states = {name: network.state() for name, network in self._built.items()}
+        return {"state": self.state, "learners": {**self._restored, **states}}
 
     def restore(self, snapshot: State) -> None:
         """Restores what ``snapshot`` returned. Models are built, and restored, when they are asked for next.

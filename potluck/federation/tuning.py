@@ -30,14 +30,14 @@ def grid(plan: Plan, **choices: Iterable[Any]) -> list[Plan]:
     gives three plans, since Adam has no momentum to set. A choice that is possible in no combination is an error.
     """
     listed = {name: _listed(name, values) for name, values in choices.items()}
-    kept = {name: getattr(plan, name) for name in Plan.model_fields}
+    settings = {name: getattr(plan, name) for name in Plan.model_fields}
     plans: list[Plan] = []
     possible: set[tuple[str, int]] = set()
     refused: dict[tuple[str, int], str] = {}
     for positions in product(*(range(len(values)) for values in listed.values())):
         chosen = list(zip(listed, positions, strict=True))
         try:
-            plans.append(Plan(**kept | {name: listed[name][position] for name, position in chosen}))
+            plans.append(Plan(**settings | {name: listed[name][position] for name, position in chosen}))
             possible.update(chosen)
         except SettingsError as error:
             refused = dict.fromkeys(chosen, str(error)) | refused

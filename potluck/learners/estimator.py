@@ -102,9 +102,9 @@ class Estimator(Learner):
         model.fit(rows, numbers, **weights)
 
     def state(self) -> dict[str, Any]:
-        kept = serialization.dump_estimator(self.model)
+        stored = serialization.dump_estimator(self.model)
         changed = {name: list(both) for name, both in self._changed.items()}
-        return {"estimator": kept, "occurring": self.occurring, "numbered": self.numbered, "changed": changed}
+        return {"estimator": stored, "occurring": self.occurring, "numbered": self.numbered, "changed": changed}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model = serialization.load_estimator(state["estimator"], self.model, self._types)

@@ -38,13 +38,13 @@ class JointNetwork(Network):
         found: OptimizerState = {}
         for name, part in self.parts.items():
             if job.keep_optimizer and name not in job.fresh:
-                found |= {f"{name}.{own}": kept for own, kept in part.recall(self._plan_of(job, name)).items()}
+                found |= {f"{name}.{own}": held for own, held in part.recall(self._plan_of(job, name)).items()}
         return found
 
     def remember(self, job: Job, state: OptimizerState) -> None:
         for name, part in self.parts.items():
             if name not in job.fresh:
-                own = {key.removeprefix(f"{name}."): kept for key, kept in state.items() if key.startswith(f"{name}.")}
+                own = {key.removeprefix(f"{name}."): held for key, held in state.items() if key.startswith(f"{name}.")}
                 part.keep(self._plan_of(job, name), own)
 
     def memory(self) -> Any:

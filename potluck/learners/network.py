@@ -255,7 +255,7 @@ class Network(Learner):
 
     def keep(self, plan_of: Callable[[str], Plan | None], state: OptimizerState) -> None:
         """Remembers what is new; of parameters that were not trained, what there was."""
-        old = {name: kept for name, kept in self.optimizer_state.items() if plan_of(name) is None}
+        old = {name: memory for name, memory in self.optimizer_state.items() if plan_of(name) is None}
         kinds = {name: _kind(plan) for name in state if (plan := plan_of(name)) is not None}
         self._optimizer_kinds = {name: self._optimizer_kinds[name] for name in old} | kinds
         self.optimizer_state = {**old, **state}
@@ -376,11 +376,11 @@ class Optimizers:
         return found
 
 
-def _taken_up(kept: Mapping[str, object], parameter: nn.Parameter) -> dict[str, object]:
+def _taken_up(memory: Mapping[str, object], parameter: nn.Parameter) -> dict[str, object]:
     """What was kept of a parameter, where the parameter is. Torch wants step counts, single numbers, on the CPU."""
     return {
         key: value.to(parameter.device) if isinstance(value, Tensor) and value.ndim else value
-        for key, value in copy.deepcopy(dict(kept)).items()
+        for key, value in copy.deepcopy(dict(memory)).items()
     }
 
 

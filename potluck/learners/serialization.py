@@ -32,9 +32,9 @@ def dump_estimator(model: Any) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def load_estimator(kept: Tensor, model: Any, types: list[str]) -> Any:
+def load_estimator(stored: Tensor, model: Any, types: list[str]) -> Any:
     """The estimator in these bytes. ``model`` is the one its owner brought, ``types`` what it may consist of."""
-    data = kept.numpy().tobytes()
+    data = stored.numpy().tobytes()
     if _keeps_itself(model):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model"
@@ -70,10 +70,10 @@ def try_out(model: Any, fit: Callable[[Any], None], answer: Callable[[Any], Any]
         )
         raise ModelError(f"{why}: {error}") from error
     try:
-        kept = dump_estimator(trial)
-        types = _types(kept, trial)
+        stored = dump_estimator(trial)
+        types = _types(stored, trial)
         answered = answer(trial)
-        back = load_estimator(kept, copy.deepcopy(model), types)  # one that was never fitted, as in a later process
+        back = load_estimator(stored, copy.deepcopy(model), types)  # one that was never fitted, as in a later process
         same = answered == answer(back)
     except Exception as error:  # any failure of a stranger's code means the same here
         raise ModelError(_advice(owner, kind, str(error))) from error
@@ -82,12 +82,12 @@ def try_out(model: Any, fit: Callable[[Any], None], answer: Callable[[Any], Any]
     return types
 
 
-def _types(kept: Tensor, model: Any) -> list[str]:
+def _types(stored: Tensor, model: Any) -> list[str]:
     if _keeps_itself(model):
         return []
     from skops import io
 
-    return sorted(io.get_untrusted_types(data=kept.numpy().tobytes()))
+    return sorted(io.get_untrusted_types(data=stored.numpy().tobytes()))
 
 
 def _keeps_itself(model: Any) -> bool:

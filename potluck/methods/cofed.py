@@ -185,10 +185,10 @@ def votes(probabilities: Tensor, margin: float) -> Tensor:
     return said
 
 
-def pseudolabels(given: Tensor) -> Payload:
+def pseudolabels(voted: Tensor) -> Payload:
     """What one participant receives: the samples that carry exactly one of its classes (section 4.3, last lines)."""
-    rows = (given.sum(dim=1) == 1).nonzero().squeeze(1)
-    return Payload({"rows": rows.int(), "labels": given[rows].int().argmax(dim=1).int()})
+    rows = (voted.sum(dim=1) == 1).nonzero().squeeze(1)
+    return Payload({"rows": rows.int(), "labels": voted[rows].int().argmax(dim=1).int()})
 
 
 def inverse_frequency(y: Tensor) -> Tensor:

@@ -80,8 +80,8 @@ class Cost:
 @cache
 def costs() -> dict[str, Cost]:
     """What was measured, by method."""
-    kept = json.loads(COSTS.read_text(encoding="utf-8"))
-    return {name: Cost(**{**cost, "beside": tuple(cost["beside"])}) for name, cost in kept.items()}
+    measured = json.loads(COSTS.read_text(encoding="utf-8"))
+    return {name: Cost(**{**cost, "beside": tuple(cost["beside"])}) for name, cost in measured.items()}
 
 
 NETWORK = "how many samples it has, and its trained network, from which some of its data can be guessed"

@@ -79,9 +79,9 @@ class InclusiveFL(Averaging):
         for place in range(max(0, len(layers) - 1 - self.own_layers), len(layers) - 1):
             alike = [above for above in layers_above[place:-1] if _shapes(above) == _shapes(layers[place])]
             for index, (name, _) in enumerate(layers[place]):
-                given = [updates[key] for above in alike if (key := keys_above[above[index][0]]) in updates]
-                if keys[name] in updates and any(bool(update.any()) for update in given):
-                    found[keys[name]] = torch.stack(given).mean(dim=0)
+                lent = [updates[key] for above in alike if (key := keys_above[above[index][0]]) in updates]
+                if keys[name] in updates and any(bool(update.any()) for update in lent):
+                    found[keys[name]] = torch.stack(lent).mean(dim=0)
         return found
 
 

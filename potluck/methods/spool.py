@@ -51,18 +51,18 @@ class Spool:
 
     def put(self, tensor: Tensor) -> Spooled:
         """Stores a tensor."""
-        kept = tensor.detach().cpu().contiguous()
-        end = self._size + kept.numel() * kept.element_size()
+        stored = tensor.detach().cpu().contiguous()
+        end = self._size + stored.numel() * stored.element_size()
         if end > self._budget:
             raise MergeError(
                 f"answers wait on disk for a robust merge, which takes more than the {self._budget} bytes that there "
                 f"is room for; free space in {tempfile.gettempdir()!r}, have fewer take part in a round, or merge as "
                 f'answers come: no `robust`, or robust="norm-bound"'
             )
-        spooled = Spooled(self._size, kept.dtype, tuple(kept.shape))
+        spooled = Spooled(self._size, stored.dtype, tuple(stored.shape))
         self._file.seek(self._size)
-        if kept.numel():
-            self._file.write(kept.reshape(-1).view(torch.uint8).numpy().data)
+        if stored.numel():
+            self._file.write(stored.reshape(-1).view(torch.uint8).numpy().data)
         self._size = -(-end // ALIGNED) * ALIGNED
         return spooled
 

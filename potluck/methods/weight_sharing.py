@@ -128,8 +128,8 @@ class WeightSharing(Merging):
 
     def shared(self, me: Participant) -> dict[str, Tensor]:
         """What a participant shares of that network's state."""
-        kept = self.personal(me)
-        return {name: entry for name, entry in self.network(me).weights().items() if name not in kept}
+        personal = self.personal(me)
+        return {name: entry for name, entry in self.network(me).weights().items() if name not in personal}
 
     def catch_up(self, me: Participant) -> Generator[Request, Any, Payload | None]:
         """A participant that sat out, or was refused, fetches the current weights."""
@@ -198,7 +198,7 @@ class WeightSharing(Merging):
     @exchange(lambda self, server, sender: self.greeting(server, sender), phase="join", reply=asked_for)
     def greet(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Stores how many samples and which entries each has, and asks one owner of each entry for its first values."""
-        layouts, digests = (dict(server.state.get(kept, {})) for kept in ("layouts", "digests"))  # of earlier joiners
+        layouts, digests = (dict(server.state.get(entry, {})) for entry in ("layouts", "digests"))  # of earlier joiners
         common = digests[min(layouts)] if layouts else None
         samples: dict[str, int] = {}
         trained: dict[str, tuple[str, set[str]]] = {}
@@ -271,8 +271,8 @@ class WeightSharing(Merging):
     def forget(self, server: Server, senders: Iterable[str]) -> None:
         """Drops what was stored of participants that did not join after all."""
         for sender in senders:
-            for kept in ("layouts", "digests", "samples", "told"):
-                server.state.get(kept, {}).pop(sender, None)
+            for entry in ("layouts", "digests", "samples", "told"):
+                server.state.get(entry, {}).pop(sender, None)
 
     def begin(self, server: Server, values: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Stores the first values."""

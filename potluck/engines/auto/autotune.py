@@ -69,15 +69,15 @@ class Trials:
         """What a checkpoint keeps."""
         return {"timings": self.timings, "failed": self.failed}
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Takes up what ``snapshot`` gave, as far as this version knows the strategies."""
         names = get_args(Strategy)
         self.timings = {
             kind: {name: [float(each) for each in seconds] for name, seconds in known.items() if name in names}
-            for kind, known in kept.get("timings", {}).items()
+            for kind, known in snapshot.get("timings", {}).items()
         }
         self.failed = {
-            kind: [name for name in failed if name in names] for kind, failed in kept.get("failed", {}).items()
+            kind: [name for name in failed if name in names] for kind, failed in snapshot.get("failed", {}).items()
         }
 
 
@@ -111,9 +111,9 @@ class Autotune(Auto):
     def snapshot(self) -> dict[str, Any]:
         return {**super().snapshot(), "trials": self.trials.snapshot()}
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        super().restore(kept)
-        self.trials.restore(kept.get("trials", {}))
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        super().restore(snapshot)
+        self.trials.restore(snapshot.get("trials", {}))
 
     def strategies(self) -> dict[str, list[str]]:
         """The fastest strategy for each kind of training, where it is known."""

@@ -33,9 +33,9 @@ class Auto(Batched):
     def snapshot(self) -> dict[str, Any]:
         return {**super().snapshot(), "strategies": self.strategies()}
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        super().restore(kept)
-        self._used = {kind: list(used) for kind, used in kept.get("strategies", {}).items()}
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        super().restore(snapshot)
+        self._used = {kind: list(used) for kind, used in snapshot.get("strategies", {}).items()}
 
     def strategies(self) -> dict[str, list[str]]:
         """By which strategies each kind of training was carried out; several, where waves differ in who is there."""

@@ -63,9 +63,9 @@ class Batched(Engine):
     def snapshot(self) -> dict[str, Any]:
         return {**super().snapshot(), "unstackable": sorted(self._unstackable), "most": dict(self._most)}
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        super().restore(kept)
-        self._unstackable, self._most = set(kept.get("unstackable", ())), dict(kept.get("most", {}))
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        super().restore(snapshot)
+        self._unstackable, self._most = set(snapshot.get("unstackable", ())), dict(snapshot.get("most", {}))
 
     def decisions(self) -> dict[str, Any]:
         found = {"one by one": sorted(self._unstackable), "at most together": dict(self._most)}
@@ -76,13 +76,13 @@ class Batched(Engine):
         answers: dict[int, Timed] = {}
         stacks = self._stacks(self.made_ready(jobs))
         # Graphs that are replayed at once share one place in memory for the state of the generator they draw from.
-        beside = [
+        at_once = [
             stack
             for stack in stacks
             if stack.key is not None and stack.writes and self._side_by_side and not stack.draws
         ]
         with self.computing():
-            for group in ([beside] if beside else []) + [[stack] for stack in stacks if stack not in beside]:
+            for group in ([at_once] if at_once else []) + [[stack] for stack in stacks if stack not in at_once]:
                 for stack, found in zip(group, self._answer(group), strict=True):
                     answers.update(zip(stack.at, found, strict=True))
         return [answers[index] for index in range(len(jobs))]

@@ -146,14 +146,14 @@ class StackedContext:
     """What the participants were given, stacked: tensors and frozen models' weights by slice, the rest as it is.
 
     Args:
-        given: one participant's context.
+        context: one participant's.
         own: its network, whose code frozen models without a module of their own run.
         slots: for how many participants there is room.
         device: where they are.
     """
 
-    def __init__(self, given: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
-        self._plain, self._structure = tree_flatten(dict(given))
+    def __init__(self, context: Mapping[str, Any], own: nn.Module, slots: int, device: torch.device) -> None:
+        self._plain, self._structure = tree_flatten(dict(context))
         self._stacks: list[Stack | None] = []
         self._bodies: list[nn.Module | None] = []
         for leaf in self._plain:
@@ -165,9 +165,9 @@ class StackedContext:
             None if stack is not None else leaf for leaf, stack in zip(self._plain, self._stacks, strict=True)
         ]
 
-    def load(self, given: Sequence[Mapping[str, Any]]) -> None:
+    def load(self, contexts: Sequence[Mapping[str, Any]]) -> None:
         """Takes over what these participants were given."""
-        columns = zip(*(tree_flatten(dict(one))[0] for one in given), strict=True)
+        columns = zip(*(tree_flatten(dict(one))[0] for one in contexts), strict=True)
         for stack, leaves in zip(self._stacks, columns, strict=True):
             if stack is not None:
                 fill(stack, [tensors for leaf in leaves if (tensors := _tensors(leaf)) is not None])

@@ -64,8 +64,8 @@ class Normalised(Function):
     def vmap(info: Any, in_dims: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Any:
         maps = beside(x, in_dims[0], info.batch_size)
         scale, shift = beside(weight, in_dims[1], info.batch_size), beside(bias, in_dims[2], info.batch_size)
-        output, *kept = torch.native_batch_norm(maps, scale, shift, None, None, True, 0.0, eps)
-        return (apart(output, info.batch_size), *(apart(k, info.batch_size) for k in kept)), (1, 0, 0)
+        output, *saved = torch.native_batch_norm(maps, scale, shift, None, None, True, 0.0, eps)
+        return (apart(output, info.batch_size), *(apart(k, info.batch_size) for k in saved)), (1, 0, 0)
 
 
 class BatchNormGradient(Function):
@@ -84,8 +84,8 @@ class BatchNormGradient(Function):
         raise RuntimeError("Stacked BatchNorm has no second derivatives.")
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, *given: Any) -> Any:
-        *tensors, eps = given
+    def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
+        *tensors, eps = inputs
         grad, x, weight, mean, inverse = (
             beside(tensor, dim, info.batch_size) for tensor, dim in zip(tensors, in_dims, strict=False)
         )

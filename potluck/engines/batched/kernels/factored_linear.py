@@ -70,7 +70,7 @@ class Watched(TorchFunctionMode):
         self._seen_elsewhere.update(name for name in found if name is not None)
         return output
 
-    def _factor(self, call: Call, given: Tensor, output: Tensor) -> Tensor:
+    def _factor(self, call: Call, inputs: Tensor, output: Tensor) -> Tensor:
         return output
 
 
