@@ -20,9 +20,13 @@ OTHERS = {
     "_exit": "of os: ends a process at once",
     "_foreach_add_": "of torch: many tensors in a few kernels",
     "_foreach_copy_": "of torch: many tensors in a few kernels",
+    "_foreach_norm": "of torch: the lengths of many tensors in one call",
+    "_foreach_sub": "of torch: the differences of many tensors in one call",
     "_modules": "of a torch module: to put another layer in a layer's place",
     "_parameters": "of a torch module, with those that are None, which named_parameters() leaves out",
     "_runtime_client": "of Flower's grid: by which it asks its server",
+    "_state_dict_hooks": "of a torch module: whether its state is changed when it is told",
+    "_state_dict_pre_hooks": "of a torch module: whether something happens before its state is told",
     "_version": "of a tensor: how often it was written to",
 }
 """Names of other libraries' for which these have no public one."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import methodcaller
 from typing import Any
 
 from torch import Tensor, nn
@@ -81,6 +82,54 @@ class ModelView:
         first = {tensor: name for name, tensor in known}  # tensors are hashed as the objects they are
         own = chain(part.named_parameters(remove_duplicate=False), part.named_buffers(remove_duplicate=False))
         return {name: self._tensors[first[tensor]] for name, tensor in own if first[tensor] in self._tensors}
+
+
+_VALUES = methodcaller("values")
+
+
+class HeldTensors:
+    """A module's tensors by name, as torch tells them; to walk through a small module takes longer than to copy it.
+
+    Args:
+        module: the module.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.parameters: dict[str, nn.Parameter] = dict(module.named_parameters())
+        """Its parameters, each once."""
+        self.all: dict[str, Tensor] = {**self.parameters, **dict(module.named_buffers())}
+        """Its parameters and buffers, each once."""
+        self._state = _state_of(module)
+        self._module = module
+        self._held = [each for part in module.modules() for each in (part._modules, part._parameters, part._buffers)]
+        self._objects = [value for held in self._held for value in held.values()]
+        self._names, self._ids = self._told(), self._now()
+
+    def are_of(self, module: nn.Module) -> bool:
+        """Whether they are what a module holds now: no layer, parameter or buffer was exchanged, added or removed."""
+        return module is self._module and self._told() == self._names and self._now() == self._ids
+
+    def _told(self) -> list[str | int]:
+        """How many of each kind each layer has, and their names."""
+        return [*map(len, self._held), *chain.from_iterable(self._held)]
+
+    def _now(self) -> list[int]:
+        """Which objects the module holds; those that it held are referenced here, so that none can get its address."""
+        return [*map(id, chain.from_iterable(map(_VALUES, self._held)))]
+
+    @property
+    def state(self) -> Mapping[str, Tensor]:
+        """The entries of its state, as they are in memory; some of them may ask for gradients."""
+        return self._module.state_dict() if self._state is None else self._state
+
+
+def _state_of(module: nn.Module) -> dict[str, Tensor] | None:
+    """The entries of a module's state; None where it has a way of its own to tell them, which must be asked again."""
+    tensors = dict(chain(module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)))
+    hooked = any(part._state_dict_hooks or part._state_dict_pre_hooks for part in module.modules())
+    told = module.state_dict(keep_vars=True)
+    plain = not hooked and all(tensors.get(name) is entry for name, entry in told.items())
+    return dict(told) if plain else None
 
 
 class SeveralModules(nn.Module):

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import torch
@@ -42,6 +42,8 @@ MAX_BYTES, MAX_TENSORS, MAX_FACTS = 2**31, 100_000, 2**24
 """How many bytes, tensors and characters of facts a payload may have by default."""
 HEADER_BYTES = 256
 """How many bytes of the header a tensor may take on average, with its name."""
+SHORT = 256
+"""Facts of at most so many characters may be the same in many payloads."""
 MAX_VALUES = 2**21
 """How many values a header and facts may have: in memory they take a hundred times the bytes that they have as text."""
 
@@ -67,7 +69,7 @@ class Payload:
             if tensor.dtype not in _DTYPES:
                 known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
                 raise PayloadError(f"Tensor {name!r} is {tensor.dtype}; expected one of {known}.")
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        plain = {name: tensor if _is_plain(tensor) else _plain(tensor) for name, tensor in self.tensors.items()}
         object.__setattr__(self, "tensors", plain)
 
     def __getitem__(self, name: str) -> torch.Tensor:
@@ -83,17 +85,9 @@ class Payload:
     @cached_property
     def size(self) -> int:
         """Exactly ``len(self.to_bytes())``: eight bytes, the padded header, the tensors."""
-        header: dict[str, Any] = {"__metadata__": {"facts": self._facts}} if self.facts else {}
-        end = 0
-        for name, tensor in sorted(self.tensors.items(), key=lambda item: (_RANK[item[1].dtype], item[0])):
-            start, end = end, end + tensor.numel() * tensor.element_size()
-            header[name] = {
-                "dtype": _DTYPES[tensor.dtype],
-                "shape": list(tensor.shape),
-                "data_offsets": [start, end],
-            }
-        text = len(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode())
-        return 8 + (text + 7) // 8 * 8 + end
+        facts = self._facts if self.facts else ""
+        size_of = _size if len(facts) <= SHORT else _size.__wrapped__
+        return size_of(facts, tuple([(name, tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()]))
 
     def to_bytes(self) -> bytes:
         """This payload as it is sent."""
@@ -136,6 +130,27 @@ class Payload:
         for name, tensor in sorted(self.tensors.items()):
             if tensor.is_floating_point() and not _finite(tensor):
                 raise PayloadError(f"tensor {name!r} holds NaN or infinity")
+
+
+@lru_cache(maxsize=256)
+def _size(facts: str, tensors: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> int:
+    """How many bytes a payload has: the same for all that hold tensors of these shapes beside equal facts."""
+    header: dict[str, Any] = {"__metadata__": {"facts": facts}} if facts else {}
+    end = 0
+    for name, dtype, shape in sorted(tensors, key=lambda each: (_RANK[each[1]], each[0])):
+        start, end = end, end + shape.numel() * dtype.itemsize
+        header[name] = {"dtype": _DTYPES[dtype], "shape": list(shape), "data_offsets": [start, end]}
+    text = len(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode())
+    return 8 + (text + 7) // 8 * 8 + end
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether there is nothing to be done to it before it travels."""
+    return type(tensor) is torch.Tensor and not tensor.requires_grad and tensor.is_cpu and tensor.is_contiguous()
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().contiguous()
 
 
 def _finite(tensor: torch.Tensor) -> bool:

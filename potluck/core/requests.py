@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from potluck.core.classification import Classification
 from potluck.core.errors import ModelError, SettingsError
 from potluck.core.groups import Group, Update, names_of
 from potluck.core.job import Job, columns_of, steps_of, values_of
@@ -297,6 +298,14 @@ class Reading(Work):
         """The answer, from what was read of each batch."""
         return tree_map(lambda *parts: torch.cat(parts), *batches) if len(batches) > 1 else batches[0]
 
+    def collect_all(self, jobs: Sequence[Job], batches: Sequence[Any]) -> list[Any]:
+        """The answers of a stack's networks, from what was read of each batch of all of them (networks × samples)."""
+        each: list[list[Any]] = [[] for _ in jobs]
+        for batch in batches:
+            for place, mine in enumerate(each):
+                mine.append(tree_map(lambda whole, place=place: whole[place], batch))
+        return [job.reading.collect(mine) for job, mine in zip(jobs, each, strict=True)]
+
     def of_estimator(self, job: Job, predict: Callable[[Samples], Tensor]) -> Any:
         """What an estimator answers. ``predict`` gives its probabilities for samples."""
         raise ModelError(f"{job.owner}: {type(job.learner.model).__name__} has no layers to look into.")
@@ -332,8 +341,16 @@ class Predict(Reading):
         return model(x)
 
     def collect(self, batches: Sequence[Tensor]) -> Tensor:
-        logits = torch.cat(list(batches))
+        logits = torch.cat(list(batches)) if len(batches) > 1 else batches[0]
         return logits if self.logits else (self.task or PLAIN).answers(logits)
+
+    def collect_all(self, jobs: Sequence[Job], batches: Sequence[Any]) -> list[Tensor]:
+        """Probabilities of all at once: they are of each row by itself, whatever the labels."""
+        rules = {type(getattr(job.work, "task", None) or PLAIN).answers for job in jobs}
+        if self.logits or type(self) is not Predict or rules != {Classification.answers}:
+            return super().collect_all(jobs, batches)
+        logits = torch.cat(list(batches), dim=1) if len(batches) > 1 else batches[0]
+        return list(PLAIN.answers(logits).unbind())
 
     def of_estimator(self, job: Job, predict: Callable[[Samples], Tensor]) -> Tensor:
         if self.logits:

@@ -18,7 +18,7 @@ from potluck.core.inputs import moved, nested
 from potluck.core.job import Job, OptimizerState
 from potluck.core.learner import Learner
 from potluck.core.model_spec import OWN
-from potluck.core.model_view import FrozenModel, ModelView, SeveralModules, view_of
+from potluck.core.model_view import FrozenModel, HeldTensors, ModelView, SeveralModules, view_of
 from potluck.core.plan import Plan
 from potluck.core.randomness import derive, seeded
 from potluck.core.requests import Fitted
@@ -54,11 +54,12 @@ class Network(Learner):
         self.remembered_times = 0
         """How often what the optimizer remembers was replaced."""
         self.optimizer_state: OptimizerState = {}
+        self._held: HeldTensors | None = None
         self._optimizer_kinds: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is looked at anew where it comes to: architectures are compared within one process."""
-        return {name: value for name, value in self.__dict__.items() if name != "architecture"}
+        return {**{name: value for name, value in self.__dict__.items() if name != "architecture"}, "_held": None}
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -68,23 +69,31 @@ class Network(Learner):
     def look_again(self) -> None:
         """Has the module looked at anew: its owner, or its own code, may have changed it."""
         self.__dict__.pop("architecture", None)
+        self._held = None
 
     def share(self, architecture: Architecture, traits: Traits | None) -> None:
         """Takes over what is known of an equal network, so that it need not be found out again."""
         self.architecture, self.traits = architecture, traits
 
     @property
+    def held(self) -> HeldTensors:
+        """Its tensors, looked up anew only where its module was changed by somebody."""
+        if self._held is None or not self._held.are_of(self.model):
+            self._held = HeldTensors(self.model)
+        return self._held
+
+    @property
     def dtype(self) -> torch.dtype:
         """The precision the network computes in."""
-        return next((p.dtype for p in self.model.parameters() if p.is_floating_point()), torch.float32)
+        return next((p.dtype for p in self.held.parameters.values() if p.is_floating_point()), torch.float32)
 
     @property
     def _device(self) -> torch.device:
-        return next((tensor.device for tensor in self.tensors().values()), torch.device("cpu"))
+        return next((tensor.device for tensor in self.held.all.values()), torch.device("cpu"))
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """The parameters that training changes."""
-        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        return {name: p for name, p in self.held.parameters.items() if p.requires_grad}
 
     def trained_entries(self) -> set[str]:
         """The entries of the state that training changes, each under all of its names where it is used twice."""
@@ -92,27 +101,28 @@ class Network(Learner):
 
     def frozen(self) -> dict[str, nn.Parameter]:
         """The parameters that training leaves as they are."""
-        return {name: p for name, p in self.model.named_parameters() if not p.requires_grad}
+        return {name: p for name, p in self.held.parameters.items() if not p.requires_grad}
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raises ModelError unless these are names of trainable parameters."""
-        own = self.trainable()
+        own = self.trainable() if names else {}
         for name in names:
             if name not in own:
                 raise ModelError(f"The model has no trainable parameter {name!r}.{nearest(name, own)}")
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter and buffer, each once: what engines stack."""
-        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        return dict(self.held.all)
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of every entry of the state: parameters and buffers, on the CPU."""
-        return {name: entry.detach().to("cpu", copy=True) for name, entry in self.model.state_dict().items()}
+        with torch.no_grad():
+            return {name: entry.to("cpu", copy=True) for name, entry in self.held.state.items()}
 
     def entries_in(self, places: Iterable[str]) -> set[str]:
         """The names of state entries, parameters and buffers, that belong to these layers, such as ``me.head``."""
         listed = names_of(places)
-        return {name for name in self.model.state_dict() if within(name, listed)}
+        return {name for name in self.held.state if within(name, listed)}
 
     def norm_entries(self) -> set[str]:
         """The names of state entries that belong to normalisation layers with running statistics."""
@@ -125,20 +135,22 @@ class Network(Learner):
 
     def load(self, entries: Mapping[str, Tensor]) -> None:
         """Takes over some or all entries of the state; names and shapes must be the network's own."""
-        own = self.model.state_dict()
+        own = self.held.state
         for name, entry in entries.items():
             if name not in own:
                 raise ModelError(f"The model has no entry {name!r}.{nearest(name, own)}")
             if own[name].shape != entry.shape:
                 raise ModelError(f"Entry {name!r} has shape {tuple(own[name].shape)}; was given {tuple(entry.shape)}.")
-        named = self.model.named_parameters(remove_duplicate=False)
-        frozen = {name: parameter for name, parameter in named if name in entries and not parameter.requires_grad}
+        frozen = self.frozen()
+        if frozen:  # under all names of each
+            named = self.model.named_parameters(remove_duplicate=False)
+            frozen = {name: parameter for name, parameter in named if not parameter.requires_grad}
         with torch.no_grad():
-            for name, entry in entries.items():
-                if name in frozen:
-                    _replace(frozen[name], entry)
-                else:
-                    own[name].copy_(entry)
+            for name in entries.keys() & frozen.keys():
+                _replace(frozen[name], entries[name])
+            written = [name for name in entries if name not in frozen]
+            if written:
+                torch._foreach_copy_([own[name] for name in written], [entries[name] for name in written])
 
     def example(self, samples: Samples, plan: Plan) -> Any:
         """Two samples as the network reads them, where it is."""
@@ -196,7 +208,7 @@ class Network(Learner):
             self.remember(job, optimizers.memory())
         if losses is None:
             return Fitted(steps=0)
-        return Fitted(len(losses), epoch_means(losses.cpu(), torch.tensor(epochs)))
+        return Fitted(len(losses), epoch_means(losses.cpu(), epochs))
 
     def read(self, job: Job, device: torch.device) -> Any:
         """What a reading computes of each batch, in evaluation mode, put together on the CPU."""
@@ -220,8 +232,9 @@ class Network(Learner):
         """Weights are tensors, and tensors can always be kept."""
 
     def state(self) -> dict[str, Any]:
-        frozen, entries = self.frozen(), self.model.state_dict().items()  # what is frozen is never written to
-        weights = {name: entry if name in frozen else entry.to("cpu", copy=True) for name, entry in entries}
+        frozen, entries = self.frozen(), self.held.state.items()  # what is frozen is never written to
+        with torch.no_grad():
+            weights = {n: e.detach() if n in frozen else e.to("cpu", copy=True) for n, e in entries}
         return {"weights": weights, **self.memory()}
 
     def restore(self, state: dict[str, Any]) -> None:

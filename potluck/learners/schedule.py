@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -98,9 +99,10 @@ def augmenting(job: Job, step: Step) -> torch.Generator:
     return generator(job.seed, "augment", step.number)
 
 
-def epoch_means(losses: Tensor, epochs: Tensor) -> tuple[tuple[float, ...], ...]:
-    """Losses (steps × objectives) as a mean for each epoch and objective."""
-    return tuple(tuple(losses[epochs == epoch].mean(dim=0).tolist()) for epoch in range(int(epochs.max()) + 1))
+def epoch_means(losses: Tensor, epochs: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    """Losses (steps × objectives) as a mean for each epoch and objective. Epochs come one after the other."""
+    counts = [len(list(same)) for _, same in groupby(epochs)]
+    return tuple(tuple(part.mean(dim=0).tolist()) for part in torch.split(losses, counts))
 
 
 EVALUATION_BATCH = 1024

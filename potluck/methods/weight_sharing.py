@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -294,8 +294,16 @@ class WeightSharing(Merging):
         return LazyReplies(senders, lambda sender: self.reply(server, sender))
 
     def reply(self, server: Server, sender: str) -> Payload:
-        """What a participant receives at the end of a round."""
-        return Payload(self.entries(server, sender))
+        """What a participant receives at the end of a round: one payload for all who receive the very same tensors."""
+        entries = self.entries(server, sender)
+        if self.places(server, sender):
+            return Payload(entries)
+        made: dict[str, Payload] = server.memo.setdefault("replies", {})
+        digest = server.state["digests"][sender]
+        before = made[digest].tensors if digest in made else {}
+        if before.keys() != entries.keys() or any(before[name] is not entry for name, entry in entries.items()):
+            made[digest] = Payload(entries)
+        return made[digest]
 
     def entries(
         self, server: Server, sender: str, places: Mapping[str, WindowPlace] | None = None
@@ -402,5 +410,6 @@ def schema_of(
     return Schema({**{name: _like(name, *layout[name]) for name in chosen}, **(more or {})}, dict(facts or {}))
 
 
+@lru_cache(maxsize=4096)
 def _like(name: str, kind: str | int, *shape: str | int) -> TensorSpec:
     return TensorSpec(tuple(int(length) for length in shape), dtype_named(str(kind)), low=least(name))

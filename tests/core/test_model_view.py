@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from potluck import ModelError, ModelView
-from potluck.core.model_view import copy_holding, input_of, tapped
+from potluck.core.model_view import HeldTensors, copy_holding, input_of, tapped
 
 X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
 
@@ -185,3 +185,91 @@ def test_tensors_that_are_not_replaced_are_the_modules_own(module, others, twin)
     assert torch.equal(view(X), module[2](module[1](twin[0](X))))
     assert torch.equal(view.part(["0.0", "0.1"], X), twin[0](X))
     assert view.parameters["2.bias"] is module[2].bias
+
+
+# Where a module's tensors are
+
+
+class OfItsOwn(nn.Module):
+    """Tells its state in a way of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("seen", torch.zeros(1), persistent=False)
+
+    def state_dict(self, *args, **settings):
+        return {"renamed": self.weight.detach()}
+
+
+def tied():
+    first = nn.Linear(3, 3)
+    return nn.Sequential(first, nn.ReLU(), first, nn.BatchNorm1d(3, affine=False))
+
+
+def with_buffers():
+    module = nn.Linear(2, 2)
+    module.register_buffer("kept", torch.ones(1))
+    module.register_buffer("left out", torch.zeros(1), persistent=False)
+    module.register_buffer("none", None)
+    return nn.Sequential(module)
+
+
+@pytest.mark.parametrize("make", [tied, OfItsOwn, with_buffers])
+def test_tensors_are_told_as_torch_tells_them(make):
+    module = make()
+    held = HeldTensors(module)
+    for found, expected in (
+        (held.parameters, dict(module.named_parameters())),
+        (held.all, {**dict(module.named_parameters()), **dict(module.named_buffers())}),
+        (held.state, module.state_dict()),
+    ):
+        assert list(found) == list(expected)
+        assert all(found[name].data_ptr() == expected[name].data_ptr() for name in expected)
+
+
+def test_a_state_that_a_hook_changes_is_asked_for_anew():
+    module = with_buffers()
+    module.register_state_dict_post_hook(lambda module, state, prefix, local: state.pop("0.kept") and None)
+    assert "0.kept" not in HeldTensors(module).state
+
+
+def exchange_a_layer(module):
+    module[0] = nn.Linear(2, 2)
+
+
+def exchange_a_parameter(module):
+    module[0].weight = nn.Parameter(torch.zeros(2, 2))
+
+
+def tie(module):
+    module[0].register_parameter("more", module[0].weight)
+
+
+def set_what_was_none(module):
+    module[0].none = torch.ones(1)
+
+
+def rename(module):
+    weight = module[0].weight
+    del module[0]._parameters["weight"], module[0]._parameters["bias"]
+    module[0]._parameters.update({"weights": weight})
+
+
+def add_to_an_empty_layer(module):
+    module.register_buffer("new", torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "change", [exchange_a_layer, exchange_a_parameter, tie, set_what_was_none, rename, add_to_an_empty_layer]
+)
+def test_what_is_exchanged_in_a_module_is_seen(change):
+    module = with_buffers()
+    held = HeldTensors(module)
+    with torch.no_grad():
+        module[0].weight.add_(1)
+        module[0].weight.data = torch.ones(2, 2)
+    assert held.are_of(module)
+    assert not held.are_of(with_buffers())
+    change(module)
+    assert not held.are_of(module)

@@ -544,3 +544,14 @@ def test_what_is_frozen_gets_memory_of_its_own_when_another_value_is_loaded():
     other.load({"0.weight": (before + 1).float()})
     assert torch.equal(shared, before)
     torch.testing.assert_close(other.weights()["0.weight"], before + 1, rtol=1e-6, atol=1e-6)
+
+
+def test_what_an_owner_exchanges_in_a_module_is_what_is_copied():
+    learner = Network(plain())
+    before, twin = learner.weights(), copy.deepcopy(learner)
+    learner.model[0].weight = nn.Parameter(torch.zeros_like(learner.model[0].weight))
+    assert not learner.weights()["0.weight"].any()
+    assert torch.equal(twin.weights()["0.weight"], before["0.weight"])
+    assert twin.tensors()["0.weight"] is twin.model[0].weight
+    learner.model[2] = nn.Linear(8, 5).double()
+    assert learner.weights()["2.bias"].shape == (5,)

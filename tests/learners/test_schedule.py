@@ -133,4 +133,4 @@ def test_draws_are_standard_normal_and_differ_by_name_step_and_seed():
 
 def test_losses_become_a_mean_for_each_epoch_and_objective():
     losses = torch.tensor([[1.0, 10.0], [3.0, 20.0], [5.0, 60.0]])
-    assert epoch_means(losses, torch.tensor([0, 0, 1])) == ((2.0, 15.0), (5.0, 60.0))
+    assert epoch_means(losses, [0, 0, 1]) == ((2.0, 15.0), (5.0, 60.0))

@@ -34,7 +34,7 @@ def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] 
     def inputs(number: int, cut: slice) -> Any:
         return members[number].inputs(jobs[number], moved(jobs[number].samples.at(cut), device))
 
-    batches: list[list[Any]] = [[] for _ in jobs]
+    batches: list[Any] = []
     layers = stacked_layers(ours_pay(device, len(members))) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), layers:
         size = rows_at_once(jobs[0].samples)
@@ -42,7 +42,6 @@ def read_together(jobs: list[Job], device: torch.device, common: frozenset[str] 
             cut = slice(start, start + size)
             each = [inputs(number, cut) for number in range(1 if shared else len(jobs))]
             x = each[0] if shared else tree_map(lambda *parts: torch.stack(parts), *each)
-            found = tree_map(Tensor.cpu, vmap(compute, (0, None if shared else 0), randomness="different")(weights, x))
-            for number, mine in enumerate(batches):
-                mine.append(tree_map(lambda whole, number=number: whole[number], found))
-    return [job.reading.collect(mine) for job, mine in zip(jobs, batches, strict=True)]
+            found = vmap(compute, (0, None if shared else 0), randomness="different")(weights, x)
+            batches.append(tree_map(Tensor.cpu, found))
+    return reading.collect_all(jobs, batches)

@@ -135,6 +135,8 @@ class Training:
         self._replays: dict[GraphKey, Replayed | None] = {}
         self._seen: Counter[GraphKey] = Counter()
         self._failed_capture: str | None = None
+        self._unused = True
+        """Whether optimizers have never taken a step, and so remember nothing."""
         on_gpu = device.type == "cuda"
         every = len(self._plans) == 1 and self._updates[0][1] == tuple(parameters)
         alone = every and len(self.work.objectives) == 1 and not self.work.combine_gradients and not self.state.mask
@@ -190,22 +192,23 @@ class Training:
     def fetch_losses(self) -> None:
         """Brings all losses back at once: the last thing for which a device needs memory."""
         if self.losses:
-            counts = [len(losses) for losses in self.losses]
-            self.losses = list(torch.split(torch.cat(self.losses).cpu(), counts))
+            self.losses = [torch.cat(self.losses).cpu()]
 
     def finish(self) -> list[Fitted]:
         """Writes the results back to the networks."""
         self._write_back()
-        found: list[list[Tensor]] = [[] for _ in self.jobs]
-        for turn, losses in zip(self.turns, self.losses, strict=True):
-            for member, loss in zip(turn.members, losses, strict=True):
-                found[member].append(loss)
         return [
-            Fitted(len(steps), epoch_means(torch.stack(rows), torch.tensor([step.epoch for step in steps])))
-            if steps
-            else Fitted(steps=0)
-            for steps, rows in zip(self.courses, found, strict=True)
+            Fitted(len(steps), epoch_means(rows, [step.epoch for step in steps])) if steps else Fitted(steps=0)
+            for steps, rows in zip(self.courses, self._rows_of_losses(), strict=True)
         ]
+
+    def _rows_of_losses(self) -> Sequence[Tensor]:
+        """The losses of each network, a row for each of its steps."""
+        if not self.losses:
+            return [torch.empty(0)] * len(self.courses)
+        members = torch.tensor([member for turn in self.turns for member in turn.members])
+        by_member = torch.cat(self.losses)[members.argsort(stable=True)]
+        return torch.split(by_member, [len(steps) for steps in self.courses])
 
     def _rates_of_turns(self) -> Sequence[Tensor]:
         """Each turn's learning rates, all brought to the device at once."""
@@ -232,6 +235,7 @@ class Training:
         self._seen.update(self._graph_key(turn) for turn in self.turns)
         if self._stream is None:
             return
+        self._unused = False
         for number, turn in enumerate(self.turns):
             key = self._graph_key(turn)
             if self._seen[key] >= OFTEN and key not in self._replays:
@@ -377,19 +381,21 @@ class Training:
         for name, moments in self.state.moments.items():
             if name in each[0]:
                 fill(moments, [memory[name] for memory in each])
-            else:
+            elif not self._unused:
                 for value in moments.values():
                     value.zero_()
+        self._unused = False
 
     def _write_back(self) -> None:
         stacks = on_host({**self.state.parameters, **self.state.buffers}, len(self.jobs))
         keeping = any(job.keep_optimizer for job in self.jobs)
         memory = {name: on_host(moments, len(self.jobs)) for name, moments in self.state.moments.items() if keeping}
-        for index, (job, network) in enumerate(zip(self.jobs, networks(self.jobs), strict=True)):
-            with torch.no_grad():
-                for name, tensor in network.tensors().items():
-                    if name in stacks:
-                        tensor.copy_(stacks[name][index])
+        members = networks(self.jobs)
+        each = [network.held.all for network in members]
+        with torch.no_grad():
+            for name, stack in stacks.items():
+                copy_all([[tensors[name] for tensors in each]], [stack.unbind()[: len(each)]])
+        for index, (job, network) in enumerate(zip(self.jobs, members, strict=True)):
             if job.keep_optimizer:
                 mine = {
                     name: {key: value[index].clone() for key, value in moments.items()}
