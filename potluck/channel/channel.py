@@ -193,8 +193,8 @@ class Channel:
         codecs = self.codecs(route.exchange, route.direction)
         if not codecs:
             return []
-        told = memory.get("received", {}) if received is None else received
-        known = {name: Received(**kept) for name, kept in told.items() if kept["round"] >= route.round - 1}
+        stored = memory.get("received", {}) if received is None else received
+        known = {name: Received(**kept) for name, kept in stored.items() if kept["round"] >= route.round - 1}
         whole, corrected = set[str](), set[str]()
         kept = memory.get(route.direction, {}).get(route.exchange, {})
         return [

@@ -227,12 +227,12 @@ def part(parts: Parts, name: str, dtype: torch.dtype, size: int | None = None) -
     return found
 
 
-def _originals(told: Any) -> dict[str, Original]:
+def _originals(entries: Any) -> dict[str, Original]:
     """The tensors that a payload says were coded, if it says so in a way that can be read."""
-    if not isinstance(told, dict):
+    if not isinstance(entries, dict):
         raise PayloadError("what was coded cannot be read; expected names, types and shapes")
     found = {}
-    for name, entry in told.items():
+    for name, entry in entries.items():
         if not isinstance(entry, list) or not 1 <= len(entry) <= DIMENSIONS + 1:
             raise PayloadError(f"what {name[:200]!r} was before it was coded cannot be read")
         kind, *shape = entry

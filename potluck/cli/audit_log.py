@@ -74,6 +74,6 @@ def _lines(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         holds = ", ".join(f"{name} {like}" if like else name for name, like in (entry.get("holds") or {}).items())
         size = readable_bytes(entry["bytes"]) if entry.get("bytes") else ""
-        told = str(entry.get("why") or holds)[:200]
+        why = str(entry.get("why") or holds)[:200]
         who = str(entry.get("participant", ""))[:20]
-        yield one_line(f"{entry['time']}  {entry['what']:8}  {who:20}  {_place(entry):32}  {size:>8}  {told}").rstrip()
+        yield one_line(f"{entry['time']}  {entry['what']:8}  {who:20}  {_place(entry):32}  {size:>8}  {why}").rstrip()

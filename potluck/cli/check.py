@@ -133,9 +133,9 @@ def rehearse(builder: FederationBuilder, method: Method, exchanges: Exchanges | 
     joined = federation.snapshot()["joined"]
     refused = {name: tally["refused"] for name, tally in joined.items()}
     refused |= {row["participant"]: row["refused"] for row in rows if not refused[row["participant"]]}
-    told = [f"\n- {name} would be refused: {why}" for name, why in refused.items() if why]
-    if told:
-        raise RequirementsError(f"{type(method).__name__} does not fit this federation:{''.join(told)}")
+    reasons = [f"\n- {name} would be refused: {why}" for name, why in refused.items() if why]
+    if reasons:
+        raise RequirementsError(f"{type(method).__name__} does not fit this federation:{''.join(reasons)}")
     return Traffic(
         sum(row["bytes_up"] for row in rows),
         sum(row["bytes_down"] for row in rows),

@@ -57,8 +57,8 @@ def export(
     if facts.test_samples:
         from potluck.core.metrics import readable, title
 
-        told = [f"{title(name)} {readable(name, value)}" for name, value in facts.metrics.items() if value is not None]
-        typer.echo(f"On {facts.test_samples} test samples: {', '.join(told) or 'nothing to tell'}.")
+        shown = [f"{title(name)} {readable(name, value)}" for name, value in facts.metrics.items() if value is not None]
+        typer.echo(f"On {facts.test_samples} test samples: {', '.join(shown) or 'nothing to tell'}.")
 
 
 def _from_run(source: Path, out: Path, participant: str | None, file: Path | None, onnx: bool) -> ModelFacts:

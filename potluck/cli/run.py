@@ -115,8 +115,8 @@ def warnings_on(console: Console) -> Iterator[None]:
 
 def _as_newcomer(metrics: Metrics) -> str:
     """What a newcomer scored, in words."""
-    told = [f"{name} {value:.3f}" for name, value in metrics.items() if value is not None]
-    return ", ".join(told) or "nothing to tell"
+    texts = [f"{name} {value:.3f}" for name, value in metrics.items() if value is not None]
+    return ", ".join(texts) or "nothing to tell"
 
 
 def _check_folder(folder: Path, resume: bool, console: Console) -> None:
@@ -148,8 +148,8 @@ def _play(federation: Federation, recipe: Recipe, folder: Path, resume: bool, co
             nonlocal now
             now += 1
             final = played.history.final
-            told = "" if final.score is None else f", {title(final.metric)} {readable(final.metric, final.score)}"
-            bar.update(task, completed=played.history.rounds, description=f"rounds{told}")
+            score = "" if final.score is None else f", {title(final.metric)} {readable(final.metric, final.score)}"
+            bar.update(task, completed=played.history.rounds, description=f"rounds{score}")
 
         history = federation.run(
             recipe.rounds,

@@ -47,12 +47,12 @@ def each_reason(failed: Mapping[str, str]) -> list[str]:
     return [f"{'; '.join(concerned)}: {reason}" for reason, concerned in titles.items()]
 
 
-def attempt(cell: Playable, told: Callable[[int], None]) -> str | None:
+def attempt(cell: Playable, notify: Callable[[int], None]) -> str | None:
     """Plays a task. Returns why it could not be played, or None; a bug's traceback is kept in its folder."""
     error_file = cell.folder / ERROR
     try:
         error_file.unlink(missing_ok=True)
-        tune(cell, told) if isinstance(cell, Tuning) else play(cell, told)
+        tune(cell, notify) if isinstance(cell, Tuning) else play(cell, notify)
     except PotluckError as error:
         return str(error)
     except Exception as error:

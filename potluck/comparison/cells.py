@@ -88,8 +88,8 @@ class Rival:
         self, setting: Setting, seed: int, file: Path, folder: Path, options: Sequence[tuple[str, Any]], cross: bool
     ) -> Cell:
         """A run of it with this setting."""
-        told = (*self.changes, *(f"{key}={value}" for key, value in setting))
-        return Cell(Entry(_short(self.method), setting), seed, file, told, folder, tuple(options), cross)
+        changes = (*self.changes, *(f"{key}={value}" for key, value in setting))
+        return Cell(Entry(_short(self.method), setting), seed, file, changes, folder, tuple(options), cross)
 
 
 def rivals(

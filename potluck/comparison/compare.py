@@ -116,8 +116,8 @@ def compare(
         watch: is called with each round that was played; by default nobody is.
     """
     if seeds < 1 or jobs < 1 or (tune is not None and tune < 1):
-        told = f"seeds is {seeds} and jobs {jobs}" + (f" and tune {tune}" if tune is not None else "")
-        raise SettingsError(f"{told}; expected at least 1 of each.")
+        found = f"seeds is {seeds} and jobs {jobs}" + (f" and tune {tune}" if tune is not None else "")
+        raise SettingsError(f"{found}; expected at least 1 of each.")
     file = Path(federation)
     folder = Path(out) if out is not None else Path("runs") / f"compare-{file.stem}"
     changes, options, sweep = tuple(changes), tuple(options), tuple(sweep)

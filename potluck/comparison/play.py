@@ -36,19 +36,19 @@ def asked(cell: Cell, recipe: Recipe) -> dict[str, Any]:
     return {"recipe": plain, "pooled": cell.pooled, "cross": cell.cross}
 
 
-def play(cell: Cell, told: RoundPlayed, callbacks: Iterable[Callback] = ()) -> None:
+def play(cell: Cell, notify: RoundPlayed, callbacks: Iterable[Callback] = ()) -> None:
     """Plays a cell, or goes on with it, and measures what a report needs besides the history.
 
     Args:
         cell: what is played.
-        told: is told how many rounds have been played.
+        notify: is told how many rounds have been played.
         callbacks: who else is told of the run; by default nobody.
     """
     recipe = cell.recipe()
     federation = build(cell, recipe)
 
     def count(played: Federation, rows: list[Row]) -> None:
-        told(played.history.rounds)
+        notify(played.history.rounds)
 
     history = federation.run(
         recipe.rounds,
@@ -65,7 +65,7 @@ def play(cell: Cell, told: RoundPlayed, callbacks: Iterable[Callback] = ()) -> N
     if cell.cross:
         found["cross"] = cross_evaluation(federation)
     replace_file(cell.folder / MEASURED, json.dumps(found, indent=1, allow_nan=False) + "\n")
-    told(history.rounds)
+    notify(history.rounds)
 
 
 def build(cell: Cell, recipe: Recipe) -> Federation:

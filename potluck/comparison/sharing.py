@@ -36,8 +36,8 @@ def pool(participants: Iterable[Participant], seed: int) -> list[Participant]:
     people = list(participants)
     kinds = {describe(participant.kinds): participant.name for participant in people}
     if len(kinds) > 1:
-        told = ", ".join(f"{name} has {kind}" for kind, name in kinds.items())
-        raise RequirementsError(f"Data can only be pooled where all inputs are of one kind; {told}.")
+        found = ", ".join(f"{name} has {kind}" for kind, name in kinds.items())
+        raise RequirementsError(f"Data can only be pooled where all inputs are of one kind; {found}.")
     brought = [participant.as_brought(seed) for participant in people]
     pooled = []
     for participant, own in zip(people, brought, strict=True):

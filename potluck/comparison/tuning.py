@@ -79,8 +79,8 @@ class Tuning:
     @staticmethod
     def from_json(plain: dict[str, Any]) -> Tuning:
         """The search that ``to_json`` gave."""
-        told = plain["rival"]
-        rival = Rival(told["method"], tuple(told["changes"]), tuple(map(Sweep.from_json, told["sweeps"])))
+        named = plain["rival"]
+        rival = Rival(named["method"], tuple(named["changes"]), tuple(map(Sweep.from_json, named["sweeps"])))
         files = {name: Path(plain[name]) for name in ("file", "folder")}
         return Tuning(**{**plain, **files, "rival": rival, "options": tuple(map(tuple, plain["options"]))})
 
@@ -102,9 +102,9 @@ class Tuning:
 
     def listed(self, folder: Path) -> dict[str, Any]:
         """The search, as a comparison's file tells it: what was asked for, and what was tried so far."""
-        told = [{name: value for name, value in each.items() if name != "params"} for each in self.tried()]
+        trials = [{name: value for name, value in each.items() if name != "params"} for each in self.tried()]
         where = str(self.folder.relative_to(folder))
-        return {"method": self.method.rpartition(":")[2], "trials": self.trials, "folder": where, "tried": told}
+        return {"method": self.method.rpartition(":")[2], "trials": self.trials, "folder": where, "tried": trials}
 
     def chosen(self) -> Setting:
         """The best setting of all that were tried to the end."""
@@ -115,9 +115,9 @@ class Tuning:
 
     def _asked(self) -> dict[str, Any]:
         """What decides a trial; more trials of the same go on with those there are."""
-        told = {name: value for name, value in self.to_json().items() if name not in ("trials", "folder")}
+        settings = {name: value for name, value in self.to_json().items() if name not in ("trials", "folder")}
         recipe = self.cell(0, ()).recipe().model_dump_json(fallback=str)
-        asked: dict[str, Any] = json.loads(json.dumps({**told, "recipe": json.loads(recipe)}))
+        asked: dict[str, Any] = json.loads(json.dumps({**settings, "recipe": json.loads(recipe)}))
         return asked
 
 
@@ -157,12 +157,12 @@ def plan_tunings(
     return tunings
 
 
-def tune(tuning: Tuning, told: Callable[[int], None]) -> None:
+def tune(tuning: Tuning, notify: Callable[[int], None]) -> None:
     """Tries settings until there are as many as were asked for.
 
     Args:
         tuning: what is searched.
-        told: is told of each round how many have been played, those that were cut off counted as played.
+        notify: is told of each round how many have been played, those that were cut off counted as played.
     """
     import optuna
 
@@ -170,7 +170,7 @@ def tune(tuning: Tuning, told: Callable[[int], None]) -> None:
     tried, rounds = tuning.tried(), tuning.cell(0, ()).recipe().rounds
     while len(tried) < tuning.trials:
         number = len(tried)
-        told(number * rounds)
+        notify(number * rounds)
         study = _study(tuning, tried, rounds)
         trial = study.ask(_distributions(tuning.rival.sweeps))
         setting = tuple((sweep.key, _value(sweep, trial.params[sweep.key])) for sweep in tuning.rival.sweeps)
@@ -179,16 +179,16 @@ def tune(tuning: Tuning, told: Callable[[int], None]) -> None:
         if known is not None:
             found = {**known, "why": f"as trial {known['number']}"}
         else:
-            found = _play(tuning.cell(number, setting), trial, tuning.metric, partial(_tell, told, number * rounds))
+            found = _play(tuning.cell(number, setting), trial, tuning.metric, partial(_tell, notify, number * rounds))
         tried.append({**found, "number": number, "settings": told_as, "params": trial.params})
         tuning.keep(tried)
-    told(tuning.trials * rounds)
+    notify(tuning.trials * rounds)
     if not any(each["state"] == "complete" for each in tried):
         raise PotluckError(tried[0]["why"] or "no trial came to its end")
 
 
-def _tell(told: Callable[[int], None], before: int, played: int) -> None:
-    told(before + played)
+def _tell(notify: Callable[[int], None], before: int, played: int) -> None:
+    notify(before + played)
 
 
 class Pruner(ValidationLog):
@@ -216,12 +216,12 @@ class Pruner(ValidationLog):
             federation.stop(f"{self.looks_at} on validation data is worse than the median of the trials before")
 
 
-def _play(cell: Cell, trial: Trial, metric: str | None, told: Callable[[int], None]) -> Tried:
+def _play(cell: Cell, trial: Trial, metric: str | None, notify: Callable[[int], None]) -> Tried:
     """Plays a trial, and says what came of it. One that fails is a trial, too."""
     pruner = Pruner(trial, metric)
     failed: Tried = {"state": "failed", "value": None, "metric": metric or "", "values": {}}
     try:
-        play(cell, told, [pruner])
+        play(cell, notify, [pruner])
     except PotluckError as error:
         return {**failed, "why": str(error)}
     value = pruner.values.get(max(pruner.values, default=0))

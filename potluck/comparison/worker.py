@@ -42,7 +42,7 @@ class Worker:
         """Whether it can play another cell."""
         return self._process.poll() is None
 
-    def play(self, cell: Cell | Tuning, told: Callable[[int], None]) -> str | None:
+    def play(self, cell: Cell | Tuning, notify: Callable[[int], None]) -> str | None:
         """Has a cell played, and returns why it could not be, or None."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -55,7 +55,7 @@ class Worker:
             if "failed" in word:
                 reason: str | None = word["failed"]
                 return reason
-            told(word["round"])
+            notify(word["round"])
         return self._ended()
 
     def _ended(self) -> str:

@@ -128,8 +128,8 @@ class DemoResults:
             }
             for row in (*self.ordered, self.mean)
         ]
-        told = (self.title, self.subtitle) if titled else ("", "")
-        chart = pairs(rows, "alone", "together", "test accuracy in %, on the digits each one knows", *told)
+        titles = (self.title, self.subtitle) if titled else ("", "")
+        chart = pairs(rows, "alone", "together", "test accuracy in %, on the digits each one knows", *titles)
         return ReportFigure(PICTURE, self.title, self.subtitle, rows, chart)
 
     def table(self, *, wide: bool = False) -> Table:

@@ -98,7 +98,7 @@ def _written(me: Participant, folder: Path, onnx: bool) -> dict[str, Any]:
     samples = me.thing("data").inputs()
     some = samples.take(torch.arange(min(MOST, len(samples))))
     networks, learner = networks_of(me, me.answering, some), me.learner
-    told: dict[str, Any] = {"model": class_of(learner.model), "columns": _columns(me), "transform": "nothing"}
+    facts: dict[str, Any] = {"model": class_of(learner.model), "columns": _columns(me), "transform": "nothing"}
     if networks:
         x = _as_stored(some.x, me)
         program = AnsweringProgram(AnsweringModule(me, me.answering, networks, x), x, me.name)
@@ -107,17 +107,17 @@ def _written(me: Participant, folder: Path, onnx: bool) -> dict[str, Any]:
         program.write(folder / PROGRAM, folder / WEIGHTS)
         if onnx:
             program.write_onnx(folder / ONNX)
-        told |= {"kind": "torch", "transform": _transform(me), "inputs": _inputs(x)}
+        facts |= {"kind": "torch", "transform": _transform(me), "inputs": _inputs(x)}
     else:
         assert isinstance(learner, Estimator)
         if onnx:
             raise SettingsError(f"{me.name}: {type(learner.model).__name__} is no torch module; ONNX is for those.")
-        told |= {"kind": write_estimator(learner.model, folder, me.name)}
-        told |= {"occurring": learner.occurring, "numbered": learner.numbered}
+        facts |= {"kind": write_estimator(learner.model, folder, me.name)}
+        facts |= {"occurring": learner.occurring, "numbered": learner.numbered}
     if (prepared := me.inputs.preprocessing) is not None:
         write_skops(prepared.transformer, folder / PREPROCESS)
-        told["preprocess"] = class_of(prepared.transformer)
-    return told
+        facts["preprocess"] = class_of(prepared.transformer)
+    return facts
 
 
 def _warn_of_data(me: Participant, program: AnsweringProgram, x: Any) -> None:

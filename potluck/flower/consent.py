@@ -124,13 +124,13 @@ def method_of(invitation: Invitation, allow_imports: Collection[str] = ()) -> Me
 
 def channel_of(invitation: Invitation, allow_imports: Collection[str], limits: Limits, audit: Audit | None) -> Channel:
     """The channel that an invitation names. A codec's name is potluck's own, or stands in ``allow_imports``."""
-    told = invitation.channel or {}
-    for text in _texts(told):
+    channel = invitation.channel or {}
+    for text in _texts(channel):
         if not CODECS.builtin(text) and ":" in text:
             _check_name(text, allow_imports)
     try:
         with importing_only(allow_imports):
-            return ChannelSection.model_validate(told).build(limits, audit)
+            return ChannelSection.model_validate(channel).build(limits, audit)
     except ValidationError as error:
         wrong = "; ".join(text for _, text in mistakes(ChannelSection, error))
         raise PotluckError(
@@ -171,14 +171,14 @@ def consent_text(invitation: Invitation, method: type[Method], own_public: bool)
     return text
 
 
-def _coding(told: dict[str, Any]) -> Iterator[str]:
+def _coding(channel: dict[str, Any]) -> Iterator[str]:
     """How payloads are coded, in words, as the invitation says it."""
-    for exchange, own in [("everything", told), *told.get("exchanges", {}).items()]:
+    for exchange, own in [("everything", channel), *channel.get("exchanges", {}).items()]:
         for way, what in (("up", "you send"), ("down", "you receive")):
             codecs = own.get(way)
-            if codecs or (codecs is not None and own is not told):
+            if codecs or (codecs is not None and own is not channel):
                 chain = ", then ".join(f"{codec['name']} {codec['settings'] or ''}".strip() for codec in codecs)
-                named = "everything" if own is told else f"the payload {exchange}"
+                named = "everything" if own is channel else f"the payload {exchange}"
                 yield f"{named} that {what} is coded by {chain or 'nothing'}"
 
 

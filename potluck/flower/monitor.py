@@ -115,8 +115,8 @@ class Monitor:
         if path == "/status":
             return 200, "application/json", STATUSES.dump_json(self.statuses())
         if path == "/health":
-            healthy, told = self._health()
-            return 200 if healthy else 503, "application/json", json.dumps(told).encode()
+            healthy, states = self._health()
+            return 200 if healthy else 503, "application/json", json.dumps(states).encode()
         if path == "/metrics":
             from potluck.flower.prometheus import CONTENT_TYPE, exposition
 
@@ -125,8 +125,8 @@ class Monitor:
 
     def _health(self) -> tuple[bool, dict[str, str]]:
         """Whether each federation that is not over says something, and has not failed."""
-        told: dict[str, str] = {}
+        states: dict[str, str] = {}
         for each in self.statuses():
             silent = each.state in ("waiting", "playing", "paused") and time.time() - each.updated > SILENT_AFTER
-            told[each.study] = "silent" if silent else each.state
-        return not {"silent", "failed"} & set(told.values()), told
+            states[each.study] = "silent" if silent else each.state
+        return not {"silent", "failed"} & set(states.values()), states

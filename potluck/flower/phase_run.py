@@ -95,8 +95,8 @@ class PhaseRun:
         try:
             return session.advance(reply)
         except Exception as error:
-            told = f"the reply in {self._exchange!r} cannot be used ({type(error).__name__}: {str(error)[:200]})"
-            raise PayloadError(told) from error
+            message = f"the reply in {self._exchange!r} cannot be used ({type(error).__name__}: {str(error)[:200]})"
+            raise PayloadError(message) from error
 
     def close(self) -> Place | None:
         """Ends a half that waits at an exchange; says where that was."""

@@ -246,9 +246,9 @@ class Ledger:
         """What was sent before of how it stood after a round, if the server has asked for it."""
         return self.spent.evaluated.get(str(round))
 
-    def keep_evaluation(self, round: int, told: Any) -> None:
+    def keep_evaluation(self, round: int, scores: Any) -> None:
         """Notes what is sent of how it stood after a round: that is not measured again, with other weights."""
-        self.spent.evaluated[str(round)] = told
+        self.spent.evaluated[str(round)] = scores
         self._keep()
 
     def _keep(self) -> None:

@@ -80,8 +80,8 @@ class PublicDataStore:
             raise PayloadError("the public data that came are not those that were announced")
         public = from_payload(payload)
         if (len(public.inputs), public.y is not None) != (info.count, info.labelled):
-            told = f"{len(public.inputs)} samples {'without' if public.y is None else 'with'} labels"
-            raise PayloadError(f"the public data that came are {told}, not those that were announced")
+            found = f"{len(public.inputs)} samples {'without' if public.y is None else 'with'} labels"
+            raise PayloadError(f"the public data that came are {found}, not those that were announced")
         self._path(info).write_bytes(body)
         return public
 

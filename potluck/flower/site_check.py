@@ -103,8 +103,8 @@ class SiteCheck:
         session.advance_alone(None, pick_device(self._settings.device))
         took, kind = time.perf_counter() - began, type(me.model).__name__
         size = sum(tensor.numel() for tensor in me.network.tensors().values()) if me.learner.shows_layers else None
-        told = f"{kind} is built" + (f", {size:,} parameters" if size is not None else "")
-        yield Finding("model", f"{told}, and takes a step on {len(few)} samples in {took:.2g} s")
+        built = f"{kind} is built" + (f", {size:,} parameters" if size is not None else "")
+        yield Finding("model", f"{built}, and takes a step on {len(few)} samples in {took:.2g} s")
 
     def _key(self) -> Iterator[Finding]:
         settings = self._settings

@@ -255,6 +255,8 @@ def _response_line(message: Message) -> str:
     if isinstance(answer, ExchangeReached):
         return f"sent {readable_bytes(len(message.body))} ({answer.exchange}) after {answer.seconds:.1f} s of work"
     if isinstance(answer, PhaseEnded | Evaluated) and answer.metrics:
-        told = [f"{title(name)} {readable(name, value)}" for name, value in answer.metrics.items() if value is not None]
-        return f"sent metrics: {', '.join(told) or 'there are none'}"
+        known = [
+            f"{title(name)} {readable(name, value)}" for name, value in answer.metrics.items() if value is not None
+        ]
+        return f"sent metrics: {', '.join(known) or 'there are none'}"
     return f"answered: {answer.kind}"

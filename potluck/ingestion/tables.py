@@ -124,11 +124,11 @@ class DataFrameTable(WholeTable):
         numbers = self._floats()
         gaps = {str(name): int(count) for name, count in zip(self.rows.columns, _gaps(numbers), strict=True) if count}
         if gaps:
-            told = [f"{name!r} ({count} of {len(self)})" for name, count in gaps.items()]
+            names = [f"{name!r} ({count} of {len(self)})" for name, count in gaps.items()]
             raise DataError(
-                f"{owner}: a torch module reads no gaps, and these columns hold NaN or infinity: {_listed(told)}. Fill "
-                f"them, e.g. with Participant(preprocess=make_pipeline(SimpleImputer(), StandardScaler())), or drop "
-                f"those rows."
+                f"{owner}: a torch module reads no gaps, and these columns hold NaN or infinity: {_listed(names)}. "
+                f"Fill them, e.g. with Participant(preprocess=make_pipeline(SimpleImputer(), StandardScaler())), or "
+                f"drop those rows."
             )
         return Samples({NAME: torch.from_numpy(numbers)})
 
@@ -257,5 +257,5 @@ def _some(names: Any) -> str:
     return _listed([repr(str(name)) for name in names])
 
 
-def _listed(told: Sequence[str]) -> str:
-    return ", ".join(told[:FEW]) + (f" and {len(told) - FEW} more" if len(told) > FEW else "")
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:FEW]) + (f" and {len(texts) - FEW} more" if len(texts) > FEW else "")

@@ -71,8 +71,8 @@ class AdditiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(labels)
         self.low_, self.span_ = x.min(axis=0), np.ptp(x, axis=0)
         self.sizes_ = self._sizes(x)
-        rows, told = self._scaled(x), self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
-        self.coef_ = np.array([self._fit_one(rows, labels == label, weight) for label in told])
+        rows, classes = self._scaled(x), self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
+        self.coef_ = np.array([self._fit_one(rows, labels == label, weight) for label in classes])
         return self
 
     def predict_proba(self, X: ArrayLike) -> RowArray:  # noqa: N803

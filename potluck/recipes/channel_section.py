@@ -71,8 +71,8 @@ class ChannelSection(Section):
             }
             for name, own in self.exchanges.items()
         }
-        told = {"up": _spelled_out(self.up), "down": _spelled_out(self.down), "exchanges": exchanges}
-        return ChannelSection.model_validate(told)
+        settings = {"up": _spelled_out(self.up), "down": _spelled_out(self.down), "exchanges": exchanges}
+        return ChannelSection.model_validate(settings)
 
     @property
     def is_empty(self) -> bool:

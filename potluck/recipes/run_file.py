@@ -103,8 +103,8 @@ def read_as(
         if kind.KIND is not None and (sentence := mixed_up(path, content, kind.KIND)):
             raise SettingsError(sentence) from None
         found = sorted(mistakes(kind, error), key=lambda mistake: line_of(mistake[0], file.lines) or 0)
-        told = [" ".join([f"{file.tell(place)}:", *wrong.splitlines()]) + file.hint(place) for place, wrong in found]
-        raise SettingsError("\n".join(told)) from None
+        texts = [" ".join([f"{file.tell(place)}:", *wrong.splitlines()]) + file.hint(place) for place, wrong in found]
+        raise SettingsError("\n".join(texts)) from None
 
 
 def _text(path: Path) -> str:

@@ -63,8 +63,8 @@ def wrong_in(kind: Callable[..., Any], settings: dict[str, Any]) -> list[Mistake
     try:
         kind(**settings)
     except SettingsError as error:
-        told = error.__context__  # one mistake for each setting, where it is known
-        if isinstance(told, ValidationError) and isinstance(kind, type) and issubclass(kind, BaseModel):
-            return mistakes(kind, told)
+        cause = error.__context__  # one mistake for each setting, where it is known
+        if isinstance(cause, ValidationError) and isinstance(kind, type) and issubclass(kind, BaseModel):
+            return mistakes(kind, cause)
         return [((), str(error))]
     return []

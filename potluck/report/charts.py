@@ -214,10 +214,10 @@ def ranks(rows: Rows, alike: Sequence[Sequence[str]], critical: float) -> Any:
     y = alt.Y("line:N", sort=order, scale=alt.Scale(domain=order), title=None)
     shown = alt.Chart(_data([{**row, "line": row["method"], "told": f"{row['rank']:.2f}"} for row in rows]))
     dots = shown.mark_point(filled=True, size=80, color=GAIN, opacity=1).encode(x=x, y=y)
-    told = shown.mark_text(align="left", dx=8).encode(x=x, y=y, text="told:N")
+    texts = shown.mark_text(align="left", dx=8).encode(x=x, y=y, text="told:N")
     groups = alt.Chart(_data(bars)).mark_rule(strokeWidth=5, color=LOSS, strokeCap="round")
     lines = groups.encode(x=alt.X("from:Q"), x2="to:Q", y=y)
-    return _styled(alt.layer(dots, told, *([lines] if bars else [])), ROW * len(order) + 60)
+    return _styled(alt.layer(dots, texts, *([lines] if bars else [])), ROW * len(order) + 60)
 
 
 def pairs(rows: Rows, before: str, after: str, metric: str, title: str, subtitle: str) -> Any:
@@ -243,6 +243,6 @@ def pairs(rows: Rows, before: str, after: str, metric: str, title: str, subtitle
         base.mark_rule().encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
         base.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour, shape=shape),
     )
-    told = alt.TitleParams(title, subtitle=subtitle, anchor="start", color=INK, subtitleColor=SOFT, fontSize=14)
-    chart = alt.layer(*layers).properties(**({"title": told} if title else {}))
+    heading = alt.TitleParams(title, subtitle=subtitle, anchor="start", color=INK, subtitleColor=SOFT, fontSize=14)
+    chart = alt.layer(*layers).properties(**({"title": heading} if title else {}))
     return _styled(chart, 26 * len(rows) + 90 + 40 * bool(title))

@@ -76,11 +76,11 @@ def _curves(standings: Standings) -> Iterator[ReportFigure]:
     rows = figure_data.curves(standings)
     if standings.rounds < 2:
         return  # a single point is no curve
-    for by, (told, title) in BY.items():
+    for by, (called, title) in BY.items():
         if any(row.get(by) for row in rows) and all(by in row for row in rows):
             yield ReportFigure(
-                f"curve-{told.replace(' ', '-')}",
-                f"{_title(standings)} by {told}",
+                f"curve-{called.replace(' ', '-')}",
+                f"{_title(standings)} by {called}",
                 "The mean over participants, with a band of one standard deviation over seeds.",
                 rows,
                 charts.curves(rows, by, standings.metric.heading, title),

@@ -100,8 +100,8 @@ def _blocks(standings: Standings, significance: Significance, drawn: list[Report
 
 def _commands(standings: Standings) -> list[str]:
     """What plays everything again: a comparison, or each of the runs."""
-    told = [standings.about] if standings.about else [trial.about.get("recipe") or {} for trial in standings.trials]
-    return [about["command"] for about in told if about.get("command")]
+    recipes = [standings.about] if standings.about else [trial.about.get("recipe") or {} for trial in standings.trials]
+    return [about["command"] for about in recipes if about.get("command")]
 
 
 def _made(standings: Standings) -> Table:

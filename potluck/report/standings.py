@@ -137,9 +137,9 @@ class Standings:
         if len(tried) == len(self.entries):
             return self.entries, self._tuned()
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{method} {count}" for method, count in counts.items())
+            numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
             return self.entries, (
-                f"No best setting is chosen, since methods were tried with different numbers of settings ({told}). "
+                f"No best setting is chosen, since methods were tried with different numbers of settings ({numbers}). "
                 f"Sweep something that all of them have, or give each as many values."
             )
         best = []

@@ -83,20 +83,20 @@ class Reproduction:
 
     def sentences(self) -> list[str]:
         """What can be said, measure by measure, and what was reduced."""
-        told = [f"The paper: {self.item.claim}"] if self.item.claim else []
+        lines = [f"The paper: {self.item.claim}"] if self.item.claim else []
         for measure in self.item.measures:
             agreeing, pairs = self.agreement(measure)
             if pairs and not self.made_up:
-                told.append(f"By {measure} {agreeing} of {pairs} pairs of rows are in the published order.")
+                lines.append(f"By {measure} {agreeing} of {pairs} pairs of rows are in the published order.")
         if self.made_up:
-            told.append("The data are made: this shows that the recipe runs, and nothing else.")
+            lines.append("The data are made: this shows that the recipe runs, and nothing else.")
         elif len(self.runs) < 3 and not self.item.counted:
-            told.append(f"{len(self.runs)} seed{'s' * (len(self.runs) != 1)}: nothing can be concluded from so few.")
+            lines.append(f"{len(self.runs)} seed{'s' * (len(self.runs) != 1)}: nothing can be concluded from so few.")
         if reduced := self.item.scales[self.scale].reduced:
-            told.append(f"Reduced: {reduced}")
+            lines.append(f"Reduced: {reduced}")
         if self.item.open:
-            told.append(f"Left open by the paper: {self.item.open}")
-        return [*told, *(f"Not played: {line}" for line in each_reason(self.failed))]
+            lines.append(f"Left open by the paper: {self.item.open}")
+        return [*lines, *(f"Not played: {line}" for line in each_reason(self.failed))]
 
 
 def _ours(values: Sequence[float]) -> str:

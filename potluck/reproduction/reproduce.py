@@ -64,8 +64,8 @@ def reproduce(
 
         failed = play_all(left, jobs, count)
     if len(failed) == len(cells):
-        told = "\n".join(f"- {line}" for line in each_reason(failed))
-        raise PotluckError(f"Nothing of {file.stem} could be played:\n{told}")
+        reasons = "\n".join(f"- {line}" for line in each_reason(failed))
+        raise PotluckError(f"Nothing of {file.stem} could be played:\n{reasons}")
     outcome = Reproduction(
         item,
         scale,

@@ -105,8 +105,8 @@ def read_lines(path: Path) -> Iterator[ResultLine]:
         try:
             yield ResultLine.model_validate_json(text)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, place))}: {why}" for place, why in mistakes(ResultLine, error))
-            raise DataError(f"{path}, line {number}: {told}") from error
+            reasons = "; ".join(f"{'.'.join(map(str, place))}: {why}" for place, why in mistakes(ResultLine, error))
+            raise DataError(f"{path}, line {number}: {reasons}") from error
 
 
 def append(path: Path, line: ResultLine) -> ResultLine:

@@ -70,8 +70,8 @@ class EarlyStopping(ValidationLog):
         if best is None:
             return {}
         kept = {"folder": BEST} if self.keep_best and self.folder is not None else {}
-        told = {"round": best, "metric": self.looks_at, "validation": self.values[best], "test": self.tested[best]}
-        return {"best_by_validation": {**told, **kept}}
+        chosen = {"round": best, "metric": self.looks_at, "validation": self.values[best], "test": self.tested[best]}
+        return {"best_by_validation": {**chosen, **kept}}
 
 
 def _replace_folder(federation: RunningFederation, folder: Path) -> None:

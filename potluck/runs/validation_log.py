@@ -95,20 +95,20 @@ class ValidationLog(Callback):
         """Reads what was reached in the rounds that are played already; what came after them is played again."""
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         try:
-            told = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-            told = [line for line in told if line["round"] <= rounds]
-            self.values = {int(line["round"]): float(line["value"]) for line in told}
-            self.tested = {int(line["round"]): line["test"] for line in told}
-            self.looks_at = str(told[-1]["metric"]) if told else self.looks_at
+            entries = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+            entries = [line for line in entries if line["round"] <= rounds]
+            self.values = {int(line["round"]): float(line["value"]) for line in entries}
+            self.tested = {int(line["round"]): line["test"] for line in entries}
+            self.looks_at = str(entries[-1]["metric"]) if entries else self.looks_at
         except (ValueError, KeyError, TypeError) as error:
             raise SettingsError(f"{path} is not what was written ({error}); start again in a new folder.") from error
         replace_file(path, "".join(map(self._line, self.values)))
 
     def _line(self, number: int) -> str:
-        told = {
+        entry = {
             "round": number,
             "metric": self.looks_at,
             "value": self.values[number],
             "test": self.tested[number],
         }
-        return json.dumps(told) + "\n"
+        return json.dumps(entry) + "\n"

@@ -83,8 +83,8 @@ class ComparisonView:
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain values."""
-        told = {**asdict(self), "running": [run.to_json() for run in self.running]}
-        return {"kind": "comparison", "over": self.over, **told}
+        values = {**asdict(self), "running": [run.to_json() for run in self.running]}
+        return {"kind": "comparison", "over": self.over, **values}
 
 
 class ComparisonWatcher:
@@ -141,8 +141,8 @@ class ComparisonWatcher:
             found[label].mean = fmean(values)
             found[label].deviation = stdev(values) if len(values) > 1 else 0.0
         view.candidates = list(found.values())
-        told = cells or about.get("tuning", ())
-        view.title = ", ".join(dict.fromkeys(str(each["method"]) for each in told))
+        entries = cells or about.get("tuning", ())
+        view.title = ", ".join(dict.fromkeys(str(each["method"]) for each in entries))
         settled = sum(candidate.done + len(candidate.failed) for candidate in view.candidates)
         view.state, view.why = self._state(bool(cells) and settled == len(cells))
         lost = sum(len(candidate.failed) for candidate in view.candidates) * rounds

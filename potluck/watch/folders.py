@@ -25,5 +25,5 @@ def watcher_of(folder: Path) -> RunWatcher | ComparisonWatcher:
     inside = sorted({path.parent for name in (COMPARISON, LIVE, SETTINGS) for path in folder.glob(f"*/{name}")})
     if not inside:
         raise DataError(f"There is no run in {folder}; expected a folder that `potluck run` or `compare` writes.")
-    told = ", ".join(str(path) for path in inside[:NAMED]) + (" and others" if len(inside) > NAMED else "")
-    raise DataError(f"{folder} holds several runs; name one of them: {told}.")
+    names = ", ".join(str(path) for path in inside[:NAMED]) + (" and others" if len(inside) > NAMED else "")
+    raise DataError(f"{folder} holds several runs; name one of them: {names}.")

@@ -217,8 +217,8 @@ def _validation(path: Path) -> list[tuple[int, float]]:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except OSError:
         return []
-    told = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [(line["round"], line["value"]) for line in told]
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [(line["round"], line["value"]) for line in entries]
 
 
 def _last_lines(path: Path) -> list[str]:

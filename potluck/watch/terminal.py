@@ -84,11 +84,11 @@ def _run(view: RunView) -> Iterator[RenderableType]:
 def _doing(view: RunView) -> Text:
     doing = view.doing
     what = "joining" if view.phase == "join" else f"round {view.round + 1}"
-    told = [f"{what} for {duration(view.since)}"]
+    parts = [f"{what} for {duration(view.since)}"]
     if doing.get("working"):
-        told.append(f"at work: {_some(view.working, doing['working'])}")
-    told += [f"{said}: {doing[key]}" for key, said in (("waiting", "waiting"), ("done", "done")) if doing.get(key)]
-    return Text("; ".join(told))
+        parts.append(f"at work: {_some(view.working, doing['working'])}")
+    parts += [f"{said}: {doing[key]}" for key, said in (("waiting", "waiting"), ("done", "done")) if doing.get(key)]
+    return Text("; ".join(parts))
 
 
 def _people(view: RunView) -> Table:
@@ -142,14 +142,14 @@ def spread(candidate: Candidate, share: bool) -> str:
 
 def _heading(title: str, folder: str, state: str, why: str) -> Text:
     style = COLOURS.get(state, "red")
-    told = Text.assemble((harmless(title), "bold"), f"  {harmless(folder)}  ", (STATES.get(state, state), style))
-    return told.append(f": {harmless(why)}", style=style) if why else told
+    line = Text.assemble((harmless(title), "bold"), f"  {harmless(folder)}  ", (STATES.get(state, state), style))
+    return line.append(f": {harmless(why)}", style=style) if why else line
 
 
 def _progress(done: int, of: int, what: str, left: float | None) -> RenderableType:
-    told = f"{what} {done}" + (f" of {of}" if of else "") + ("" if left is None else f", {duration(left)} left")
+    text = f"{what} {done}" + (f" of {of}" if of else "") + ("" if left is None else f", {duration(left)} left")
     grid = Table.grid(padding=(0, 2))
-    grid.add_row(ProgressBar(total=of or 1, completed=min(done, of or 1), width=BAR), Text(told))
+    grid.add_row(ProgressBar(total=of or 1, completed=min(done, of or 1), width=BAR), Text(text))
     return grid
 
 

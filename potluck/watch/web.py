@@ -126,9 +126,9 @@ class Board:
             self.listeners -= 1
 
 
-def _lasting(told: dict[str, Any]) -> dict[str, Any]:
+def _lasting(view: dict[str, Any]) -> dict[str, Any]:
     """What tells one view from the next: of a run that is over, not the time of day."""
-    return told if told.get("state") == "playing" else {name: each for name, each in told.items() if name != "now"}
+    return view if view.get("state") == "playing" else {name: each for name, each in view.items() if name != "now"}
 
 
 def application(look: Callable[[], View], every: float, token: str | None, hosts: frozenset[str] | None) -> Starlette:
@@ -214,13 +214,13 @@ def server_of(pages: Starlette) -> Any:
 
 
 def serve(
-    look: Callable[[], View], told: Callable[[str], None], host: str, port: int, token: str | None, every: float
+    look: Callable[[], View], announce: Callable[[str], None], host: str, port: int, token: str | None, every: float
 ) -> None:
     """Serves the page until Ctrl-C.
 
     Args:
         look: reads how things stand.
-        told: is told the address.
+        announce: is told the address.
         host: the address to listen at; where others reach it, a token is needed, and drawn if none is given.
         port: the port; 0 for any that is free.
         token: what the page's address must hold; by default nothing on loopback.
@@ -231,7 +231,7 @@ def serve(
         token = secrets.token_urlsafe(16)
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
-    told(f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else ""))
+    announce(f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else ""))
     hosts = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else None
     with listening:
         server_of(application(look, every, token, hosts)).run(sockets=[listening])

@@ -78,8 +78,8 @@ class Tracker(Callback):
     def begin(self, federation: RunningFederation) -> None:
         settings, self._failed = federation.settings(), ""
         name = self.name or f"{settings['method']['name']}, seed {settings['seed']}"
-        told = dict(_flat({key: value for key, value in settings.items() if key not in LONG}))
-        run = TrackedRun(name, told, federation.run_dir, federation.history.rounds)
+        short = dict(_flat({key: value for key, value in settings.items() if key not in LONG}))
+        run = TrackedRun(name, short, federation.run_dir, federation.history.rounds)
         self._try(lambda: self.open(run), federation)
 
     def round(self, federation: RunningFederation, rows: list[Row]) -> None:
