@@ -141,3 +141,30 @@ def test_profiling_tells_kinds_of_work_from_each_other_and_keeps_the_order_of_th
     torch.testing.assert_close(answers, [torch.eye(3), 2 * torch.eye(3)])
     assert engine.profiler.seconds["predict"] > 0
     assert "train" not in {phase for phase, seconds in engine.profiler.seconds.items() if seconds}
+
+
+def doubled(x):
+    return 2 * x
+
+
+def test_inputs_are_made_ready_from_the_first_plan_with_a_transform_on():
+    engine, samples = base_engine(), Samples({"x": torch.eye(3)})
+    plain, changed = (
+        Job("ann", Predict(samples), Network(torch.nn.Linear(3, 3)), samples, plan, 1, 1)
+        for plan in (Plan(), Plan(transform=doubled))
+    )
+    assert engine.made_ready([plain]) == [plain]
+    assert engine.ready is None
+    found = engine.made_ready([plain, changed])
+    assert found[0] is plain
+    torch.testing.assert_close(found[1].samples.columns["x"], 2 * torch.eye(3))
+    ready = engine.ready
+    assert engine.made_ready([plain]) == [plain]
+    assert engine.ready is ready
+
+
+def test_where_nobody_asks_for_work_none_is_carried_out(monkeypatch):
+    engine = base_engine()
+    monkeypatch.setattr(engine, "timed", lambda jobs: pytest.fail("there is nothing to do"))
+    arrivals = list(engine.start("round", [Someone("a"), Someone("b")], sending, keep_optimizer=False))
+    assert [arrival.exchange.name for arrival in arrivals] == ["tell", "tell"]

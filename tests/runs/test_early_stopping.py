@@ -52,6 +52,44 @@ def test_of_a_loss_less_is_better_and_small_steps_are_no_progress(tmp_path):
     assert told(tmp_path)["round"] == 2
 
 
+def test_the_reason_says_which_way_a_metric_should_have_moved():
+    played = federation()
+    played.run(5, callbacks=[Scripted([0.5, 0.5], patience=1, metric="loss")])
+    assert played.stopped == "loss on validation data has not fallen since round 1"
+
+
+def test_without_patience_it_only_keeps_the_best(tmp_path):
+    played = federation()
+    history = played.run(4, run_dir=tmp_path, callbacks=[Scripted([0.9, 0.5, 0.4, 0.3], patience=None)])
+    assert (history.rounds, played.stopped) == (4, None)
+    assert told(tmp_path)["round"] == 1
+    assert (tmp_path / BEST).is_dir()
+
+
+def test_the_best_is_kept_only_where_it_is_asked_for_and_there_is_a_folder(tmp_path):
+    federation().run(2, run_dir=tmp_path / "a", callbacks=[Scripted([0.5, 0.6], keep_best=False)])
+    assert "folder" not in told(tmp_path / "a")
+    assert not (tmp_path / "a" / BEST).exists()
+    stopping = Scripted([0.5, 0.6])
+    federation().run(2, callbacks=[stopping])
+    assert "folder" not in stopping.summary()["best_by_validation"]
+
+
+def test_what_a_cut_off_copy_left_behind_is_no_obstacle(tmp_path):
+    for name in (f".{BEST}.unfinished", f".{BEST}.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "left over").write_text("x")
+    federation().run(2, run_dir=tmp_path, callbacks=[Scripted([0.5, 0.6])])
+    assert sorted(path.name for path in tmp_path.iterdir() if BEST in path.name) == [BEST]
+    assert not (tmp_path / BEST / "left over").exists()
+
+
+def test_before_the_first_round_there_is_no_best():
+    stopping = EarlyStopping()
+    assert (stopping.best, stopping.summary()) == (None, {})
+    assert (stopping.patience, stopping.min_delta, stopping.keep_best) == (5, 0.0, True)
+
+
 def test_a_run_that_is_cut_off_ends_in_the_same_round_as_an_unbroken_one(tmp_path):
     values = [0.5, 0.6, 0.55, 0.5, 0.9]
 
@@ -76,7 +114,17 @@ def test_a_run_that_is_cut_off_ends_in_the_same_round_as_an_unbroken_one(tmp_pat
     assert (again.history.rounds, again.stopped) == (4, resumed.stopped)
 
 
-@pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.5}, {"min_delta": -1}, {"min_delta": "x"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"patience": 0},
+        {"patience": 1.5},
+        {"min_delta": -1},
+        {"min_delta": "x"},
+        {"min_delta": True},
+        {"min_delta": float("inf")},
+    ],
+)
 def test_wrong_settings(wrong):
     with pytest.raises(potluck.SettingsError, match=next(iter(wrong))):
         EarlyStopping(**wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 
 import pytest
@@ -103,6 +104,26 @@ def test_of_many_some_are_named(tmp_path):
     file.begin(1, 0)
     file.phase("round", 1, [f"p{number}" for number in range(live.SHOWN + 5)])
     assert (len(told(tmp_path)["working"]), told(tmp_path)["doing"]) == (live.SHOWN, {"working": live.SHOWN + 5})
+
+
+def test_who_dropped_out_of_an_earlier_phase_is_not_named_again(tmp_path):
+    file = LiveFile(tmp_path / LIVE)
+    file.begin(2, 0)
+    file.phase("round", 1, [f"p{number}" for number in range(live.SHOWN + 5)])
+    for number in range(live.SHOWN + 5):
+        file.now(f"p{number}", "out", f"reason {number}")
+    assert len(told(tmp_path)["out"]) == live.SHOWN
+    assert told(tmp_path)["out"]["p3"] == "reason 3"
+    file.phase("round", 2, ["a", "b"])
+    assert (told(tmp_path)["out"], told(tmp_path)["doing"]) == ({}, {"working": 2})
+    assert (told(tmp_path)["format"], told(tmp_path)["host"]) == (1, socket.gethostname())
+
+
+def test_whoever_ends_the_process_on_purpose_is_no_failure(tmp_path):
+    file = LiveFile(tmp_path / LIVE)
+    file.begin(2, 0)
+    file.end(SystemExit(3), "a reason of before")
+    assert (told(tmp_path)["state"], told(tmp_path)["why"]) == ("interrupted", "")
 
 
 def test_a_disk_that_refuses_disturbs_nothing(tmp_path):

@@ -50,6 +50,19 @@ def test_one_object_goes_on_with_its_federation_and_begins_anew_with_another():
     assert sorted(log.values) == [1]
 
 
+def test_a_round_that_is_not_evaluated_has_no_value_on_test_data():
+    log, played = Log(), federation(evaluate_every=2)
+    history = played.run(4, callbacks=[log])
+    assert (log.tested[1], log.tested[3]) == (None, None)
+    assert log.tested[2] == pytest.approx(history.at(2).score)
+    assert sorted(log.values) == [1, 2, 3, 4]
+
+
+def test_who_has_no_value_does_not_count():
+    log = Log("accuracy")
+    assert log.mean({"a": {"accuracy": None}, "b": {"accuracy": 0.25}, "c": {"accuracy": 0.75}}) == 0.5
+
+
 def test_without_validation_data_nothing_is_trained():
     with pytest.raises(potluck.SettingsError, match="no validation data to look at"):
         federation(validation=0.0).run(1, callbacks=[Log()])
