@@ -1,14 +1,10 @@
-"""How to measure: turn by turn, so that what disturbs the machine disturbs all; and on what machine, in words."""
+"""How to measure: turn by turn, so that what disturbs the machine disturbs all; and what machine it was, in words."""
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -61,23 +57,6 @@ def ratios(slower: Sequence[float], faster: Sequence[float]) -> list[float]:
     return [slow / fast for slow, fast in zip(slower, faster, strict=True)]
 
 
-def describe_machine() -> dict[str, Any]:
-    """What a reader must know to compare: processor, cores, memory, GPU, versions, how busy it was."""
-    found: dict[str, Any] = {
-        "cpu": _cpu(),
-        "cores": _cores(),
-        "memory_gib": _memory(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-    if torch.cuda.is_available():
-        found |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    if hasattr(os, "getloadavg"):
-        found["load_before"] = round(os.getloadavg()[0], 2)
-    return found
-
-
 def machine_in_words(machine: dict[str, Any]) -> str:
     """One line for people."""
     gpu = f", {machine['gpu']}" if "gpu" in machine else ""
@@ -104,23 +83,3 @@ def _wait_for_gpu() -> None:
     """A GPU works on after Python has gone on."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
-
-
-def _cores() -> int:
-    """Those this process may use, where the system tells."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _memory() -> float | None:
-    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
-        return None
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

@@ -11,9 +11,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from potluck.bench.measure import Timing, describe_machine, machine_in_words
+from potluck.bench.measure import Timing, machine_in_words
 from potluck.core.errors import DataError
 from potluck.report.tables import Table
+from potluck.runs.machine import describe_machine
 
 Better = Literal["lower", "higher"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from potluck.cli import (
@@ -29,21 +29,34 @@ from potluck.cli import (
     status,
     watch,
 )
-from potluck.cli.console import messages
+from potluck.cli.logs import tell_error
 from potluck.core.errors import PotluckError
-from potluck.core.harmless import harmless
+from potluck.core.user_code import error_in_user_code
 
 
 class Plainly(TyperGroup):
-    """Prints the errors that a user can correct as one line; tracebacks are for bugs."""
+    """Prints the errors that a user can correct as one line, in the user's own code, too; tracebacks are for bugs."""
 
     # typer 0.26 and newer bring click inside: no name of that type is right for all versions.
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except PotluckError as error:
-            messages().print(Text.assemble(("Error: ", "bold red"), harmless(str(error))))
+            tell_error(ctx.meta, error, str(error))
             raise typer.Exit(2) from error
+        except Exception as error:
+            told = error_in_user_code(error) or disk_error(error)
+            if told is None:
+                raise
+            tell_error(ctx.meta, error, told)
+            raise typer.Exit(1) from error
+
+
+def disk_error(error: Exception) -> str | None:
+    """What a disk that is full, or must not be written, says; None for another error."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+        return None
+    return f"{error.strerror}{'' if error.filename is None else f': {error.filename}'}."
 
 
 app = typer.Typer(

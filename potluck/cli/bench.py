@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from potluck.cli.console import messages, waiting
-from potluck.cli.run import warnings_on
+from potluck.cli.logs import logged
 
 
 def bench(
@@ -28,15 +28,16 @@ def bench(
     loop. It takes a minute or two on two cores. Leave the machine alone
     meanwhile: beside other work no figure means much.
     """
-    from potluck.bench.measure import busy_warning, describe_machine, machine_in_words
+    from potluck.bench.measure import busy_warning, machine_in_words
     from potluck.bench.results import Results, load_reference, reference_table
     from potluck.bench.suite import selected
     from potluck.engines import keep_freed_memory
+    from potluck.runs.machine import describe_machine
 
     keep_freed_memory()
     console, machine, figures = messages(), describe_machine(), []
     benchmarks = selected(only or [])
-    with warnings_on(console):
+    with logged(console):
         for name, measure in benchmarks.items():
             with waiting(f"measuring: {name}", console):
                 figures += measure()

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from potluck.cli.console import messages, progress, waiting
 from potluck.cli.data_dir import DataDir
-from potluck.cli.run import Change, File, warnings_on
+from potluck.cli.logs import logged
+from potluck.cli.run import Change, File
 from potluck.core.errors import PotluckError, RequirementsError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def dry_runs(recipe: Recipe) -> DryRuns:
     console, outcome = messages(), DryRuns()
     with waiting("dividing the data, building the models", console):
         builder = recipe.builder()
-    with warnings_on(console), progress(console) as bar:
+    with logged(console), progress(console) as bar:
         for name, kind in bar.track(_methods(recipe).items(), description="dry runs"):
             own = name == recipe.method.name
             try:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from potluck.cli.console import messages
+from potluck.cli.console import progress, watch_rounds
 from potluck.cli.data_dir import DataDir
-from potluck.cli.run import Change, warnings_on
+from potluck.cli.logs import LogJson, LogLevel, log_console, logged
+from potluck.cli.run import Change
 
 
 def compare(
@@ -54,6 +54,8 @@ def compare(
     rounds: Annotated[int | None, typer.Option(min=0, help="How many rounds.")] = None,
     change: Change = None,
     data_dir: DataDir = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = False,
 ) -> None:
     """Play methods on the same federations, and say which is better, by how much, at what cost.
 
@@ -65,33 +67,14 @@ def compare(
     from potluck.engines import keep_freed_memory
 
     keep_freed_memory()
-    console = messages()
+    console = log_console(log_json)
     options: list[tuple[str, Any]] = [
         (name, value)
         for name, value in (("engine", engine), ("device", device), ("rounds", rounds))
         if value is not None
     ]
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
     try:
-        with warnings_on(console), bar:
-            task = bar.add_task("rounds of all runs", total=None)
-
-            def watch(played: int, in_all: int, title: str) -> None:
-                if not title:  # what was there before tells nothing about the time left
-                    bar.reset(task, total=in_all, completed=played)
-                else:
-                    bar.update(task, completed=played, description=f"rounds of all runs; now {title}")
-
+        with logged(console, log_level, quiet="potluck.federation.federation"), progress(console) as bar:
             comparison = play(
                 methods,
                 federation,
@@ -106,7 +89,7 @@ def compare(
                 cross=cross,
                 changes=change or (),
                 options=options,
-                watch=watch,
+                watch=watch_rounds(bar),
             )
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

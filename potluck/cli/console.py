@@ -1,12 +1,12 @@
 """What the commands show: results on standard output; progress, warnings and errors on standard error.
 
-Progress is for a person who waits: there is none where standard error is not a terminal.
+Progress is for a person who waits: where standard error is not a terminal, `potluck.cli.logs` says how far it is.
 """
 
 from __future__ import annotations
 
-import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from rich.progress import (
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -41,29 +42,68 @@ def waiting(doing: str, console: Console) -> AbstractContextManager[object]:
 
 
 def progress(console: Console) -> Progress:
-    """A bar that goes away when it is done."""
+    """A bar that goes away when it is done, with the time left."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
 
 
-class Warnings(logging.Handler):
-    """Shows what is logged, above a progress bar if there is one.
+def watch_rounds(bar: Progress) -> Callable[[int, int, str], None]:
+    """Shows on a bar how many rounds of several runs have been played: for ``compare`` and ``reproduce``."""
+    task = bar.add_task("rounds of all runs", total=None)
+
+    def watch(played: int, in_all: int, title: str) -> None:
+        if not title:  # what was there before tells nothing about the time left
+            bar.reset(task, total=in_all, completed=played)
+        else:
+            bar.update(task, total=in_all, completed=played, description=f"rounds of all runs; now {title}")
+
+    return watch
+
+
+class LiveLine(AbstractContextManager["LiveLine"]):
+    """One line at a terminal that says how things stand, below all that is printed; nothing elsewhere.
 
     Args:
-        console: where they are shown.
+        console: where it is.
     """
 
     def __init__(self, console: Console) -> None:
-        super().__init__(logging.WARNING)
-        self.console = console
+        self._status = console.status("") if console.is_terminal else None
+        self._text = ""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.console.print(Text(harmless(record.getMessage())))
+    def __enter__(self) -> LiveLine:
+        self._show()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """What it says from now on."""
+        if self._status is not None and text != self._text:
+            self._text = text
+            self._status.update(Text(harmless(text)))
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Away, while somebody is asked something."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self._show()
+
+    def _show(self) -> None:
+        if self._status is not None:
+            self._status.start()

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from potluck.cli.console import messages, waiting
-from potluck.cli.run import Change, warnings_on
+from potluck.cli.logs import logged
+from potluck.cli.run import Change
 
 
 class Scaling(StrEnum):
@@ -51,7 +52,7 @@ def describe(
         from potluck.recipes import read
 
         recipe = read(source, change or [])
-        with warnings_on(console), waiting("describing the tables", console):
+        with logged(console), waiting("describing the tables", console):
             found = study(recipe.builder().participants(), categories=tuple(categories or ()))
     made = found.preprocessor(scale.value, indicate_missing=indicate_missing) if out is not None else None
     typer.echo(found.text())

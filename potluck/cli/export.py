@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from potluck.cli.console import messages, waiting
-from potluck.cli.run import warnings_on
+from potluck.cli.logs import logged
 from potluck.core.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def export(
             f"There is no folder {str(source)!r}; expected that of a run, or a participant's state folder."
         )
     console = messages()
-    with warnings_on(console), waiting("making the participant again, tracing its model", console):
+    with logged(console), waiting("making the participant again, tracing its model", console):
         made = _from_run if is_run(source) else _from_state
         facts = made(source, out, participant, file, onnx)
     typer.echo(f"Wrote {out}: {facts.participant}'s model after round {facts.rounds} of {facts.method}.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +16,10 @@ import typer
 from rich.console import Console
 
 import potluck
-from potluck.cli.console import messages
-from potluck.cli.run import warnings_on
+from potluck.cli.console import LiveLine
+from potluck.cli.logs import Level, LogJson, LogLevel, log_console, logged
 from potluck.cli.serve import need_flower
-from potluck.core.duration import readable_duration
+from potluck.core.duration import Pace, readable_duration
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.harmless import harmless
 from potluck.core.interruptions import INTERRUPTED, Interruptions
@@ -56,6 +57,8 @@ def join(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would leave, and what your policy says; then go away.")
     ] = False,
+    log_level: LogLevel = None,
+    log_json: LogJson = False,
 ) -> None:
     """Take part in a federation. Data, model code and plan stay on this machine.
 
@@ -76,7 +79,7 @@ def join(
     from potluck.flower.supernode import participate
 
     keep_freed_memory()
-    console = messages()
+    console = log_console(log_json)
     paths = {"root_certificates": root_certificates, "key": key, "state_dir": state_dir}
     settings = read_participant(file, **{name: str(path.resolve()) for name, path in paths.items() if path})
     if check:
@@ -86,7 +89,6 @@ def join(
         raise SettingsError("There is no --server; expected HOST:PORT, where the server is.")
     site = Site(settings.name, settings.root_certificates, settings.key)
     _reach_first(server, site, console)
-    logging.getLogger("potluck").addHandler(_Log(console))
     state = Path(settings.state_dir)
     os.umask(0o077)  # what is written from here on is nobody else's
     private_folder(state)
@@ -99,14 +101,14 @@ def join(
         key=None if settings.key is None else fingerprint(settings.key),
         server=_identity_of(server, settings).strip(),
     )
-    interruptions = Interruptions()
+    interruptions, line, pace = Interruptions(), LiveLine(console), Pace()
     client = Client(
         settings.build(),
         pick_device(settings.device),
         state,
         Consent(
             state / "consent.json",
-            owner(console, yes, dry_run),
+            owner(console, yes, dry_run, line.hidden),
             settings.public is not None,
             _identity_of(server, settings),
         ),
@@ -118,8 +120,15 @@ def join(
         dry_run=dry_run,
         interruptible=interruptions.interruptible,
     )
+
+    def look() -> None:
+        interruptions.check()
+        round, rounds = client.progress
+        line.say(f"round {round} of {rounds}{pace.in_words(round, rounds)}" if round else "waiting for the server")
+
+    shown = logged(console, log_level, at_terminal=Level.INFO, tracebacks=True)
     try:
-        with interruptions:
+        with interruptions, shown, line:
             console.print(f"{settings.name} waits for the server at {server}. Ctrl-C stops; the same command goes on.")
             ending = participate(
                 client,
@@ -129,8 +138,7 @@ def join(
                 key=settings.key,
                 max_payload_bytes=settings.max_payload_bytes,
                 server_timeout=settings.server_timeout,
-                report=lambda line: console.print(line, markup=False),
-                check=interruptions.check,
+                check=look,
                 ask=partial(_reach_first, server, site, console),
             )
     except PotluckError:
@@ -170,7 +178,7 @@ def _look_over(settings: ParticipantFile, server: str | None, console: Console) 
     from potluck.flower.site_check import SiteCheck
 
     wrong, marks = 0, {True: "✓", False: "✗", None: "!"}
-    with warnings_on(console):
+    with logged(console):
         for finding in SiteCheck(settings, server).findings():
             wrong += finding.fine is False
             typer.echo(harmless(f"{marks[finding.fine]} {finding.what}: {finding.text}"))
@@ -201,7 +209,12 @@ def _identity_of(server: str, settings: ParticipantFile) -> str:
     return f"{server} {'' if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
 
 
-def owner(console: Console, yes: bool, dry_run: bool = False) -> AskOwner:
+def owner(
+    console: Console,
+    yes: bool,
+    dry_run: bool = False,
+    asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> AskOwner:
     """Shows the owner the terms, and asks unless they were agreed to before, or ``--yes`` agrees to all."""
 
     def ask(terms: str, agreed: bool) -> str | None:
@@ -212,20 +225,10 @@ def owner(console: Console, yes: bool, dry_run: bool = False) -> AskOwner:
             console.print("You have agreed to this before.")
         elif not yes and not sys.stdin.isatty():
             return "nobody is there to be asked; start `potluck join` at a terminal, or with --yes"
-        elif not yes and not typer.confirm("Do you agree?", default=False, err=True):
-            return "its owner did not agree"
+        elif not yes:
+            with asking():
+                agrees = typer.confirm("Do you agree?", default=False, err=True)
+            return None if agrees else "its owner did not agree"
         return None
 
     return ask
-
-
-class _Log(logging.Handler):
-    """Shows what is logged on this machine, with the traceback of what failed in the owner's own code."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self._console = console
-        self.setFormatter(logging.Formatter("%(message)s"))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._console.print(self.format(record), markup=False)

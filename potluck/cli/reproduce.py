@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from potluck.cli.console import messages
+from potluck.cli.console import progress, watch_rounds
 from potluck.cli.data_dir import DataDir
-from potluck.cli.run import warnings_on
+from potluck.cli.logs import LogJson, LogLevel, log_console, logged
 
 if TYPE_CHECKING:
     from potluck.recipes.paper_item import PaperScale
@@ -38,6 +37,8 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
     data_dir: DataDir = None,
     show: Annotated[bool, typer.Option("--list", help="List what can be played.")] = False,
+    log_level: LogLevel = None,
+    log_json: LogJson = False,
 ) -> None:
     """Play a table or figure of a paper, and set it beside what was published.
 
@@ -51,26 +52,10 @@ def reproduce(
     from potluck.reproduction.reproduce import reproduce as play
 
     keep_freed_memory()
-    console = messages()
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    console = log_console(log_json)
     try:
-        with warnings_on(console), bar:
-            task = bar.add_task("rounds of all runs", total=None)
-
-            def watch(played: int, in_all: int, title: str) -> None:
-                bar.update(task, total=in_all, completed=played, description=f"rounds of all runs; now {title}")
-
-            outcome = play(name, scale=scale.value, seeds=seeds, out=out, jobs=jobs, watch=watch)
+        with logged(console, log_level, quiet="potluck.federation.federation"), progress(console) as bar:
+            outcome = play(name, scale=scale.value, seeds=seeds, out=out, jobs=jobs, watch=watch_rounds(bar))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.print("Stopped. The same command goes on.")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from potluck.cli.console import Warnings, messages, progress, waiting
+from potluck.cli.console import progress, waiting
 from potluck.cli.data_dir import DataDir
+from potluck.cli.logs import LogJson, LogLevel, log_console, logged
 from potluck.core.errors import RequirementsError, SettingsError
 from potluck.core.metrics import readable, title
 
@@ -52,6 +51,8 @@ def run(
     data_dir: DataDir = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+    log_level: LogLevel = None,
+    log_json: LogJson = False,
 ) -> None:
     """Run the federation in FILE and store everything about it in a folder.
 
@@ -64,13 +65,13 @@ def run(
     from potluck.recipes import read
 
     keep_freed_memory()
-    console, federation = messages(), None
+    console, federation = log_console(log_json), None
     workings = {"address": address, "workers": workers}
     changes = [*(change or []), *(f"ray.{key}={value}" for key, value in workings.items() if value is not None)]
     options = {"engine": engine, "device": device, "seed": seed, "rounds": rounds}
     options = {name: value for name, value in options.items() if value is not None}
     try:
-        with warnings_on(console):
+        with logged(console, log_level):
             recipe = read(file, changes, options)
             folder = out or Path("runs") / f"{file.stem}-{recipe.seed}"
             _check_folder(folder, resume, console)
@@ -100,17 +101,6 @@ def run(
         for kind, strategies in federation.engine.decisions().get("strategies", {}).items():
             typer.echo(f"{kind}: trained {'; '.join(strategies)}")
     typer.echo(f"Kept in {folder}")
-
-
-@contextmanager
-def warnings_on(console: Console) -> Iterator[None]:
-    """Shows warnings there, above a progress bar if there is one."""
-    handler, logger = Warnings(console), logging.getLogger("potluck")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 def _as_newcomer(metrics: Metrics) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import shlex
@@ -18,6 +19,7 @@ from potluck.comparison.cell_queue import each_reason, play_all
 from potluck.comparison.cells import Cell, changes_by_owner, named, plan_cells
 from potluck.comparison.play import is_done
 from potluck.comparison.tuning import Tuning, plan_tunings
+from potluck.core.duration import Pace
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.recipes import read
 from potluck.report.folders import COMPARISON, read_standings
@@ -28,6 +30,8 @@ from potluck.report.summary_table import summary_text
 from potluck.runs.folder import replace_file
 from potluck.runs.live import LIVE, LiveFile
 from potluck.runs.provenance import commit
+
+log = logging.getLogger(__name__)
 
 Watcher = Callable[[int, int, str], None]
 """Is called with how many rounds of all cells have been played, how many there are, and of which cell the newest is."""
@@ -175,7 +179,8 @@ class RoundCount:
 
     def __init__(self, in_all: int, watch: Watcher | None) -> None:
         self.in_all, self._watch = in_all, watch
-        self._before, self._played = 0, dict[str, int]()
+        self._before, self._played, self._pace = 0, dict[str, int](), Pace()
+        self._pace.seconds_left(0, in_all)
 
     def skip(self, rounds: int) -> None:
         """Those were played before: they tell nothing about the time that is left."""
@@ -184,12 +189,17 @@ class RoundCount:
 
     def count(self, task: Cell | Tuning, number: int) -> None:
         """So many of a task have been played."""
+        new = self._played.get(task.title) != number
         self._played[task.title] = number
-        self._tell(task.title)
+        self._tell(task.title, new)
 
-    def _tell(self, title: str) -> None:
+    def _tell(self, title: str, new: bool = False) -> None:
+        played = sum(self._played.values())
+        if new:
+            left = self._pace.in_words(played, self.in_all - self._before)
+            log.info("%d of %d rounds of all runs; now %s%s", self._before + played, self.in_all, title, left)
         if self._watch is not None:
-            self._watch(self._before + sum(self._played.values()), self.in_all, title)
+            self._watch(self._before + played, self.in_all, title)
 
 
 def _keep(about: Mapping[str, Any], folder: Path) -> None:

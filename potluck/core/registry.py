@@ -20,8 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from potluck.core.errors import SettingsError, nearest
+from potluck.core.errors import PotluckError, SettingsError, nearest
 from potluck.core.settings import Mistake
+from potluck.core.user_code import error_in_user_code
 
 _ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=None)
 
@@ -85,6 +86,12 @@ def import_object(path: str) -> Any:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise SettingsError(f"{path!r}: there is no module {error.name!r} to import.") from error
+    except PotluckError:
+        raise
+    except Exception as error:
+        if (place := error_in_user_code(error)) is None:
+            raise
+        raise SettingsError(f"{path!r} cannot be imported: {place}.") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise SettingsError(f"{path!r}: {module_name!r} has no {part!r}.{nearest(part, _public(found))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain
@@ -34,6 +35,7 @@ from potluck.federation.newcomers import Newcomers, nothing_noted
 from potluck.federation.participant import Participant, State
 from potluck.federation.participation import Participation, check_participation, choose
 from potluck.federation.round import ExchangeLoop
+from potluck.federation.round_log import round_facts, round_in_words
 from potluck.federation.server import Server
 from potluck.federation.storage import make_storage
 from potluck.federation.stored_run import StoredRun
@@ -198,6 +200,7 @@ class Federation:
             if run is not None:
                 summary: dict[str, Any] = {"unseen": self.unseen_scores} if self.unseen else {}
                 summary |= {"exchanges": self.travelled, "stopped": self.stopped, **callbacks.summary()}
+                summary["server_seconds"] = round(self._exchanges.server_seconds, 3)
                 run.finish({**summary, **self.method.results(self.server), **self.engine.report()})
         except BaseException as error:
             callbacks.end(self, error)
@@ -209,7 +212,7 @@ class Federation:
             participant.look_again()
         with self.engine.timing["other"]:
             self._welcome()
-            first = self.history.rounds
+            first, began = self.history.rounds, time.monotonic()
             while self.history.rounds < self.last_round and not self._may_stop:
                 if self.history.rounds > first:
                     self._welcome()
@@ -217,6 +220,9 @@ class Federation:
                 self._round(number)
                 if run is not None:
                     run.keep(number)
+                if log.isEnabledFor(logging.INFO):
+                    facts = round_facts(self.history, self.last_round, first, time.monotonic() - began)
+                    log.info("%s", round_in_words(facts), extra={"facts": facts})
                 if callbacks.after_round:
                     rows = list(self.history.at(number).rows)
                     for callback in callbacks.after_round:

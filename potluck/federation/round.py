@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class ExchangeLoop:
         }
         self.travelled = {name: ExchangeTally() for name in self._halves}
         """What travelled at each exchange so far."""
+        self.server_seconds = 0.0
+        """How long the server's halves have worked, without waiting for answers."""
         self._turns = method.turns()
         self._parties: dict[str, Participant] = {}
         self._tallies: dict[str, ParticipantTally] = {}
@@ -174,7 +177,8 @@ class ExchangeLoop:
         """Answers an exchange for all who arrive at it, and resumes them; returns their next arrivals."""
         senders: list[str] = []
         lost: list[str] = []
-        answers = self._watched(self._answers(name, arrivals, senders, lost))
+        waits: list[float] = []
+        answers = self._watched(self._answers(name, arrivals, senders, lost), waits)
         first = next(answers, None)
         if first is None:
             return iter(())
@@ -182,8 +186,11 @@ class ExchangeLoop:
         # This one may be answered in the middle of another, whose server half has refused some of its own already.
         of_another, self._server.refused = self._server.refused, {}
         try:
+            waits.clear()
+            began = time.perf_counter()
             with self._engine.timing["merge"]:
                 replies = self._served(name, chain([first], answers))
+            self.server_seconds += time.perf_counter() - began - sum(waits)
             for _ in answers:
                 pass  # those whose answers the server did not take have arrived at the exchange all the same
             if self._clock is not None:
@@ -201,13 +208,20 @@ class ExchangeLoop:
             self._server.refused = of_another
         return self._at_exchanges(resumed)
 
-    def _watched(self, answers: Answers) -> Answers:
-        """The answers; an error on the way to them is not the server half's own."""
-        try:
-            yield from answers
-        except Exception as error:
-            self._passing = error
-            raise
+    def _watched(self, answers: Answers, waits: list[float]) -> Answers:
+        """The answers, and the seconds until each; an error on the way to them is not the server half's own."""
+        while True:
+            began = time.perf_counter()
+            try:
+                answer = next(answers, None)
+            except Exception as error:
+                self._passing = error
+                raise
+            finally:
+                waits.append(time.perf_counter() - began)
+            if answer is None:
+                return
+            yield answer
 
     def _served(self, name: str, answers: Answers) -> Payload | Mapping[str, Payload]:
         """The server's replies. Those that are there already are checked before any of them is sent."""
@@ -295,7 +309,9 @@ class ExchangeLoop:
         travelled = self.travelled[name]
 
         def hand_out(sender: str) -> Payload:
+            began = time.perf_counter()
             reply = replies if isinstance(replies, Payload) else replies[sender]
+            self.server_seconds += time.perf_counter() - began
             if not isinstance(replies, Payload | dict) and not self._parties[sender].is_local:
                 check_merged(reply)
             ends, party = self._ends, self._parties[sender]

@@ -128,6 +128,11 @@ class Client:
         self._latest_round = 0  # that this run of the server has come to
 
     @property
+    def progress(self) -> tuple[int, int]:
+        """The round that the server has come to, and how many there are; zeros as long as nothing was agreed to."""
+        return self._latest_round, 0 if self._invitation is None else self._invitation.rounds
+
+    @property
     def is_done(self) -> bool:
         """Whether there is nothing more to answer: the federation has ended, or its invitation was declined."""
         return self.farewell is not None or self.declined is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from potluck.core.errors import PotluckError
+from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.processes import ending_with_parent
 
 HERE = Path(__file__).parent
@@ -47,6 +48,26 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def check_listenable(host: str, port: int, told: str) -> None:
+    """Raises SettingsError where nobody can listen at an address: a program that tried would end without a word.
+
+    Args:
+        host: the address of this machine.
+        port: its port.
+        told: where the port was asked for.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                why = "another program uses it. Stop that one, or choose another with --port."
+            else:
+                why = f"{error.strerror}. Expected an address of this machine, and a port that you may use."
+            raise SettingsError(f"{told}: nobody can listen at {host}:{port}: {why}") from error
 
 
 class Program:

@@ -21,7 +21,7 @@ from potluck.core.errors import PotluckError
 from potluck.core.processes import held_alone
 from potluck.flower.certificates import read_certificate, warn_of_end
 from potluck.flower.config import FederationFile
-from potluck.flower.processes import APP, HERE, Program, environment, flwr, free_port, wait_for_port
+from potluck.flower.processes import APP, HERE, Program, check_listenable, environment, flwr, free_port, wait_for_port
 from potluck.flower.progress import ProgressLog
 from potluck.flower.protocol import PROTOCOL
 from potluck.flower.reception import DoorList, known_site
@@ -96,6 +96,7 @@ class SuperLink:
             raise
 
     def _start(self) -> SuperLink:
+        check_listenable(self._file.host, self._file.port, f"{self._path.name}, port")
         self._progress.clear()
         self._forget_other_versions()
         (self._home / INVITATION).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from potluck.comparison.cell_queue import each_reason, play_all
 from potluck.comparison.cells import Cell
-from potluck.comparison.compare import Locked, versions
+from potluck.comparison.compare import Locked, RoundCount, versions
 from potluck.comparison.play import is_done
 from potluck.core.errors import PotluckError, SettingsError, nearest
 from potluck.recipes.paper_item import PaperItem, PaperScale, ReproductionScale
@@ -55,14 +55,9 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     with Locked(folder):
         left = [cell for cell in cells if not is_done(cell)]
-        played = {cell.title: 0 if cell in left else rounds[cell.title] for cell in cells}
-
-        def count(cell: Cell, number: int) -> None:
-            played[cell.title] = number
-            if watch is not None:
-                watch(sum(played.values()), sum(rounds.values()), cell.title)
-
-        failed = play_all(left, jobs, count)
+        counted = RoundCount(sum(rounds.values()), watch)
+        counted.skip(sum(rounds[cell.title] for cell in cells if cell not in left))
+        failed = play_all(left, jobs, counted.count)
     if len(failed) == len(cells):
         reasons = "\n".join(f"- {line}" for line in each_reason(failed))
         raise PotluckError(f"Nothing of {file.stem} could be played:\n{reasons}")

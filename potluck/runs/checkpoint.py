@@ -51,6 +51,19 @@ class CheckpointError(PotluckError):
     """A checkpoint that cannot be used."""
 
 
+class OtherFederationError(CheckpointError):
+    """A checkpoint of another federation.
+
+    Args:
+        text: which one, and that it is another's.
+        different: the names of what differs.
+    """
+
+    def __init__(self, text: str, different: list[str]) -> None:
+        super().__init__(f"{text} Resume with the settings and data it was started with, or choose another folder.")
+        self.text, self.different = text, different
+
+
 class DamagedError(CheckpointError):
     """A checkpoint that is incomplete or was changed after it was written."""
 
@@ -210,10 +223,8 @@ def _read(path: Path, fingerprint: Fingerprint, may_differ: Collection[str] = ()
     names = {*known, *fingerprint} - set(may_differ)
     different = sorted(name for name in names if known.get(name) != fingerprint.get(name))
     if different:
-        raise CheckpointError(
-            f"Checkpoint {path} belongs to another federation: {', '.join(different)} differ. "
-            f"Resume with the settings and data it was started with, or choose another folder."
-        )
+        told = f"Checkpoint {path} belongs to another federation: {', '.join(different)} differ."
+        raise OtherFederationError(told, different)
     for name in {"state.json", "tensors.safetensors", *sums}:
         if not (path / name).is_file() or _checksum(path / name) != sums.get(name):
             raise DamagedError(f"Checkpoint {path.name} is damaged: {name} is not what was written.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from potluck.core.errors import SettingsError
 from potluck.core.history import FILE, History, Row
 from potluck.core.processes import held_alone
 from potluck.runs import checkpoint
-from potluck.runs.checkpoint import CheckpointError, Fingerprint
+from potluck.runs.checkpoint import CheckpointError, Fingerprint, OtherFederationError
+from potluck.runs.differences import told_differences
 from potluck.runs.history_file import HistoryFile
+from potluck.runs.machine import describe_machine
 
 SETTINGS, SUMMARY = "settings.json", "summary.json"
 
@@ -23,8 +27,9 @@ SETTINGS, SUMMARY = "settings.json", "summary.json"
 class RunFolder:
     """A folder with everything about one run.
 
-    It holds ``settings.json`` (what was run, with versions and seed), ``history.jsonl`` (a line for each row that was
-    recorded, appended each round), ``checkpoints/`` (the two newest) and ``summary.json`` (the result).
+    It holds ``settings.json`` (what was run, with versions and seed, when and on what machine), ``history.jsonl`` (a
+    line for each row that was recorded, appended each round), ``checkpoints/`` (the two newest) and ``summary.json``
+    (the result, when it was there, and how long that took since the run was started last).
 
     Args:
         path: the folder; it is made if it does not exist.
@@ -41,6 +46,8 @@ class RunFolder:
             raise SettingsError(f"{self.path} already holds a run. Resume it, or choose another folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock: BaseFileLock | None = None
+        self._when: dict[str, Any] = {}
+        self._began = time.monotonic()
 
     def __enter__(self) -> RunFolder:
         """Locks the folder against other processes."""
@@ -60,7 +67,12 @@ class RunFolder:
         for name in (SETTINGS, FILE, SUMMARY):
             if (self.path / name).is_dir():
                 raise CheckpointError(f"{self.path / name} is a folder; expected a file. Start again in a new folder.")
-        found = checkpoint.read_newest(self.checkpoints, fingerprint)
+        before = self._settings()
+        try:
+            found = checkpoint.read_newest(self.checkpoints, fingerprint)
+        except OtherFederationError as error:
+            what = told_differences(before, settings, error.different)
+            raise OtherFederationError(f"{error.text} {what}".strip(), error.different) from None
         round, state = (0, {"history": []}) if found is None else found
         try:
             history = self._history.take_up(state.pop("history"))
@@ -71,7 +83,13 @@ class RunFolder:
                 f"The newest checkpoint in {self.checkpoints} is of round {round}, and its history of "
                 f"{history.rounds} rounds. Start again in a new folder."
             )
-        self._write(SETTINGS, settings)
+        now = _now()
+        self._when = {"started": before.get("started", now)}
+        if before:
+            self._when["resumed"] = [*before.get("resumed", []), now]
+        self._when |= {"machine": describe_machine(), "versions": settings.get("versions")}
+        self._write(SETTINGS, {**settings, **self._when})
+        self._began = time.monotonic()
         return None if found is None else (state, history)
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -96,12 +114,27 @@ class RunFolder:
             "bytes_down": down,
             "seconds": history.seconds,
             "best_chosen_on_test": {"round": best.round, best.metric: best.score},
+            **self._when,
+            "ended": _now(),
+            "wall_seconds": round(time.monotonic() - self._began, 3),
             **{name: content for name, content in about.items() if content},
         }
         self._write(SUMMARY, summary)
 
+    def _settings(self) -> dict[str, Any]:
+        """The settings that are there: empty for a run that begins, or where nobody can read them any more."""
+        try:
+            found = json.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def _write(self, name: str, content: Any) -> None:
         replace_file(self.path / name, json.dumps(content, indent=1, default=str) + "\n")
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def replace_file(path: Path, text: str) -> None:

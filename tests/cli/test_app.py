@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import json
+
 import pytest
 
 import potluck as library
+from potluck.cli.app import disk_error
 from tests.cli.commands import potluck, start
 from tests.recipes.files import SMALL, write
 
@@ -40,10 +44,34 @@ def test_brackets_are_no_markup(here):
     assert "[bold]" in potluck("run", write(here), "--set", "engine=[bold]", fails=2).stderr
 
 
-def test_a_bug_is_shown_as_such(here):
+def test_an_error_in_ones_own_code_is_told_with_its_line(here):
     (here / "buggy.py").write_text("def load():\n    return 1 / 0\n")
     result = potluck("run", write(here), "--set", "participants.0.data=buggy:load", fails=1)
-    assert isinstance(result.exception, ZeroDivisionError)
+    assert result.stderr == "Error: buggy.py, line 2, in load: ZeroDivisionError: division by zero\n"
+    shown = potluck("run", write(here), "--set", "participants.0.data=buggy:load", "--log-level", "debug", fails=1)
+    assert "Traceback (most recent call last)" in shown.stderr
+
+
+def test_code_that_cannot_be_read_is_told_with_its_line(here):
+    (here / "buggy.py").write_text("x = 1\ndef load(:\n")
+    said = potluck("run", write(here), "--set", "participants.0.data=buggy:load", "--log-json", fails=2).stderr
+    told = json.loads(said)
+    assert told["level"] == "error"
+    assert told["message"].endswith("'buggy:load' cannot be imported: buggy.py, line 2: SyntaxError: invalid syntax.")
+
+
+def test_a_bug_is_shown_as_such(here, monkeypatch):
+    monkeypatch.setattr("potluck.recipes.recipe.Recipe.federation", None)
+    result = potluck("run", write(here), fails=1)
+    assert isinstance(result.exception, TypeError)
+    assert "Error" not in result.stderr
+
+
+def test_a_full_disk_is_told_in_a_sentence():
+    full = OSError(errno.ENOSPC, "No space left on device", "runs/a/history.jsonl")
+    assert disk_error(full) == "No space left on device: runs/a/history.jsonl."
+    assert disk_error(OSError(errno.ECONNRESET, "reset")) is None
+    assert disk_error(ValueError("x")) is None
 
 
 def test_a_real_process_tells_mistakes_without_a_traceback(here):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -20,7 +21,9 @@ def test_the_table_and_where_it_is_kept(here):
     assert "rounds to 20.0%" in result.stdout
     assert "1 seed nothing can be said" in result.stdout
     assert result.stdout.endswith("Kept in runs/compare-small. A page of it: potluck report runs/compare-small\n")
-    assert result.stderr == ""
+    lines = result.stderr.splitlines()
+    assert all(re.search(r" \d+ of (\d+) rounds of all runs; now \w+, seed 3", line) for line in lines)
+    assert len(lines) == int(re.search(r" of (\d+) rounds", lines[0])[1])
 
 
 def test_another_metric_and_other_settings(here):

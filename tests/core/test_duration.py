@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from potluck.core.duration import readable_duration
+from potluck.core.duration import Pace, readable_duration
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,14 @@ from potluck.core.duration import readable_duration
 )
 def test_the_two_largest_units_are_told(seconds, text):
     assert readable_duration(seconds) == text
+
+
+def test_the_rest_takes_as_long_as_what_was_done_since_it_was_first_asked():
+    now = [100.0]
+    pace = Pace(lambda: now[0])
+    assert pace.seconds_left(4, 10) is None
+    assert pace.in_words(4, 10) == ""
+    now[0] = 106.0
+    assert pace.seconds_left(7, 10) == 6.0
+    assert pace.in_words(7, 10) == "; about 6.0 s left"
+    assert pace.in_words(10, 10) == ""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from potluck.core.errors import PotluckError
+from potluck.core.errors import PotluckError, SettingsError
 from potluck.flower import processes
-from potluck.flower.processes import environment
+from potluck.flower.processes import check_listenable, environment
 
 FOLLOWER = """
 import sys, time
@@ -79,3 +80,16 @@ def test_a_command_of_flowers_that_fails_is_an_error(printed, code, reason, comm
     command(printed, code, "it broke")
     with pytest.raises(PotluckError, match=rf"`flwr stop 7` failed: .*{reason}"):
         processes.flwr({}, "stop", "7", "superlink")
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_started():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"server.toml, port: nobody can listen at 127.0.0.1:{port}: another"):
+            check_listenable("127.0.0.1", port, "server.toml, port")
+    check_listenable("127.0.0.1", port, "server.toml, port")
+
+
+def test_an_address_that_is_not_here_is_told():
+    with pytest.raises(SettingsError, match=r"nobody can listen at 192\.0\.2\.1:8443: .*Expected an address of this"):
+        check_listenable("192.0.2.1", 8443, "server.toml, port")
