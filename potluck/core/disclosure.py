@@ -20,7 +20,8 @@ class Disclosure(Settings):
             (how often each label occurs). By default all. Names of columns, and whether they hold numbers, are
             disclosed in any case; leave out columns that nobody may know of.
         min_count: nothing is disclosed that stands for fewer samples: not the numbers of a column with fewer known
-            values, no category and no class that is rarer, no bin of a histogram with fewer. By default 5.
+            values, no category and no class that is rarer; bins of a histogram with fewer are put together with their
+            neighbours. By default 5.
     """
 
     model_config = ConfigDict(title="disclosure")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ class Group:
     parameters: Iterable[str]
     plan: Plan
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", names_of(self.parameters))  # a generator would give its names once
+
     @property
     def names(self) -> tuple[str, ...]:
         return names_of(self.parameters)
@@ -42,6 +45,10 @@ class Update:
 
     objective: AnyObjective | Sequence[AnyObjective]
     only: Iterable[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.only is not None:
+            object.__setattr__(self, "only", names_of(self.only))
 
 
 def names_of(places: Iterable[str]) -> tuple[str, ...]:
@@ -67,12 +74,24 @@ def chosen(
     if places is None:
         return dict(parameters)
     listed = names_of(places)
+    if not listed:
+        raise ModelError("A training is to change nothing: `only` names no parameter, and no layer.")
     found = {name: parameter for name, parameter in parameters.items() if within(name, listed)}
-    known = (*found, *frozen) if found else ()
-    for place in listed:
-        if not any(within(name, (place,)) for name in known):
-            raise ModelError(f"The model has no trainable parameter in {place!r}.{nearest(place, _places(parameters))}")
+    check_places(listed, (*found, *frozen) if found else (), parameters)
     return found
+
+
+def check_places(places: Iterable[str], known: Collection[str], trainable: Iterable[str]) -> None:
+    """Raises ModelError where something names neither a parameter nor a layer that holds one.
+
+    Args:
+        places: the names.
+        known: the names of parameters that may be meant.
+        trainable: the names of the trainable parameters, for advice.
+    """
+    for place in places:
+        if not any(within(name, (place,)) for name in known):
+            raise ModelError(f"The model has no trainable parameter in {place!r}.{nearest(place, _places(trainable))}")
 
 
 def _places(parameters: Iterable[str]) -> list[str]:

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from potluck.core.architecture import spec, token
-from potluck.core.groups import Group, within
+from potluck.core.errors import ModelError, nearest
+from potluck.core.groups import Group, check_places, within
 from potluck.core.learner import Learner
 from potluck.core.model_view import FrozenModel
 from potluck.core.plan import Plan
@@ -74,6 +75,30 @@ class Job:
                 found[place].append(parameter)
         return found
 
+    def check_names(
+        self, trainable_of: Callable[[], Mapping[str, Tensor]], frozen_of: Callable[[], Mapping[str, Tensor]]
+    ) -> None:
+        """Raises ModelError unless a training names what a network has, its masks fit, and noise hides no column.
+
+        Args:
+            trainable_of: gives the network's trainable parameters by name, where they are needed.
+            frozen_of: gives its other parameters by name.
+        """
+        trainable = trainable_of() if self.fit.mask or self.fit.groups else {}
+        for name, mask in self.fit.mask.items():
+            if name not in trainable:
+                raise ModelError(f"The model has no trainable parameter {name!r}.{nearest(name, trainable)}")
+            if not _fits(mask, trainable[name]):
+                raise ModelError(
+                    f"The mask of {name!r} has shape {tuple(mask.shape)}, which does not broadcast to the parameter's, "
+                    f"{tuple(trainable[name].shape)}."
+                )
+        for name in self.fit.noise:
+            if name in self.samples.columns:
+                raise ModelError(f"Noise named {name!r} would take the place of the samples' column; rename it.")
+        for group in self.fit.groups:
+            check_places(group.names, [*trainable, *frozen_of()], trainable)
+
     def _place_of(self) -> Callable[[str], int | None]:
         """Parameter name → the place of its plan among ``plans``; None if it is not trained."""
         only = [update.only for update in self.fit.updates]
@@ -102,6 +127,15 @@ class Job:
     def answer(self, device: torch.device) -> Any:
         """Has the learner do the work, unstacked: the reference."""
         return self.work.answer(self, device)
+
+
+def _fits(mask: Tensor, parameter: Tensor) -> bool:
+    """Whether a mask broadcasts to a parameter."""
+    try:
+        mask.expand(parameter.shape)
+    except RuntimeError:
+        return False
+    return True
 
 
 _PLAIN = (str, int, float, bool, bytes, type(None), Task)

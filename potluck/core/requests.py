@@ -19,12 +19,21 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from potluck.core.classification import Classification
-from potluck.core.errors import ModelError, SettingsError
+from potluck.core.errors import ModelError, SettingsError, nearest
 from potluck.core.groups import Group, Update, names_of
 from potluck.core.job import Job, columns_of, steps_of, values_of
 from potluck.core.model_spec import ModelSpec
 from potluck.core.model_view import ModelView
-from potluck.core.objectives import PLAIN, TASK, AnyObjective, CombineGradients, cross_entropy, task_loss
+from potluck.core.objectives import (
+    PLAIN,
+    TASK,
+    AnyObjective,
+    CombineGradients,
+    Context,
+    Gradients,
+    cross_entropy,
+    task_loss,
+)
 from potluck.core.payload import Payload
 from potluck.core.plan import Plan
 from potluck.core.samples import Samples
@@ -189,6 +198,10 @@ class Fit(Work):
             raise SettingsError("per_sample=True needs combine_gradients, which makes one gradient of the samples'.")
         if self.gradient_noise and self.combine_gradients is None:
             raise SettingsError("gradient_noise=True needs combine_gradients, which adds it to the gradients.")
+        if self.only is not None:
+            object.__setattr__(self, "only", names_of(self.only))  # a generator would give its names once
+        if not self.objectives:
+            raise SettingsError("A Fit has no objective: the list of them is empty.")
 
     def addressed(self, party: Party, seed: int, keep_optimizer: bool) -> Job:
         if TASK not in self.context:
@@ -226,6 +239,31 @@ class Fit(Work):
     def objectives(self) -> tuple[AnyObjective, ...]:
         """All objectives, step by step."""
         return tuple(objective for step in self.updates for objective in step.objectives)
+
+    def combined(self, gradients: list[Gradients], context: Context, sought: Iterable[str]) -> Gradients:
+        """What the optimizer gets of the objectives' gradients, where ``sought`` are to have one, each of its shape."""
+        if self.combine_gradients is None:
+            first, *others = gradients
+            return {n: torch.stack([g[n] for g in gradients]).sum(dim=0) for n in first} if others else first
+        found, who = (
+            self.combine_gradients(gradients, context),
+            getattr(self.combine_gradients, "__name__", "combine_gradients"),
+        )
+        if not isinstance(found, Mapping):
+            raise ModelError(f"{who} returned a {type(found).__name__}; expected a dict of gradients by name.")
+        for name in sought:
+            if name not in found:
+                raise ModelError(f"{who} returned no gradient for {name!r}; expected one for all that is trained.")
+            shape = gradients[0][name].shape[1 if self.per_sample else 0 :]
+            if found[name].shape != shape:
+                more = " Sum or average over the samples." if self.per_sample else ""
+                raise ModelError(
+                    f"{who} returned a gradient of shape {tuple(found[name].shape)} for {name!r}; expected "
+                    f"{tuple(shape)}, as the parameter's.{more}"
+                )
+        for odd in found.keys() - set(sought):
+            raise ModelError(f"{who} returned a gradient for {odd!r}, which is not trained.{nearest(odd, sought)}")
+        return found
 
     @property
     def plain(self) -> bool:

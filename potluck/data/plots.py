@@ -16,6 +16,9 @@ from potluck.core.window import Window
 from potluck.data.partition import Partition
 from potluck.data.sampling import as_labels
 
+KINDS = (".pdf", ".png", ".svg")
+_KINDS = ".pdf, .png or .svg"
+
 _PALE, _BLUE, _DARK, _GREY = "#d6e6f4", "#4a98c9", "#12447a", "#eeeeee"
 
 
@@ -58,7 +61,7 @@ def holdings(partition: Partition, y: Any, names: Sequence[str] | None = None) -
 
 
 def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequence[str] | None = None) -> Path:
-    """Plots a partition to a PNG or SVG: a tile for each participant and class, bars for the totals.
+    """Plots a partition to a PDF, PNG or SVG: a tile for each participant and class, bars for the totals.
 
     Args:
         partition: who has which rows.
@@ -74,7 +77,7 @@ def plot_partition(partition: Partition, y: Any, path: str | Path, names: Sequen
 
 
 def plot_window(window: Window, y: Any, rounds: int, path: str | Path) -> Path:
-    """Plots to a PNG or SVG how many rows of each class a participant with a ``Window`` trains on in each round.
+    """Plots to a PDF, PNG or SVG how many rows of each class a participant with a ``Window`` trains on in each round.
 
     Args:
         window: which of its rows it has in a round.
@@ -90,10 +93,16 @@ def plot_window(window: Window, y: Any, rounds: int, path: str | Path) -> Path:
     return _saved(path, held, np.ones(held.counts.shape, dtype=bool), title, "round")
 
 
-def _saved(path: str | Path, held: Holdings, own: NDArray[Any], title: str, below: str) -> Path:
+def plot_path(path: str | Path) -> Path:
+    """Where a plot goes, once it is known that the file's name says one of the kinds there are."""
     path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise SettingsError(f"The file of a plot is named {path.name!r}; expected a name that ends in .png or .svg.")
+    if path.suffix.lower() not in KINDS:
+        raise SettingsError(f"The file of a plot is named {path.name!r}; expected a name that ends in {_KINDS}.")
+    return path
+
+
+def _saved(path: str | Path, held: Holdings, own: NDArray[Any], title: str, below: str) -> Path:
+    path = plot_path(path)
     figure = _draw(held, own, title, below)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

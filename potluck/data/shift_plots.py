@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.core.errors import DataError, PotluckError, SettingsError, how_to_install
+from potluck.core.errors import DataError, PotluckError, how_to_install
+from potluck.data.plots import plot_path
 from potluck.data.shifts import shift
 
 
 def plot_shift(
     kind: str, x: Any, participants: int, path: str | Path, seed: int = 0, images: int = 6, **settings: Any
 ) -> Path:
-    """Plots the first images as every participant sees them, a row for each, to a PNG or SVG.
+    """Plots the first images as every participant sees them, a row for each, to a PDF, PNG or SVG.
 
     Args:
         kind: the name of a shift.
@@ -26,9 +27,7 @@ def plot_shift(
         images: how many images; by default 6.
         settings: the shift's own settings.
     """
-    path, some = Path(path), np.asarray(x)[:images]
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise SettingsError(f"The file of a plot is named {path.name!r}; expected a name that ends in .png or .svg.")
+    path, some = plot_path(path), np.asarray(x)[:images]
     if some.ndim != 4 or some.shape[1] not in (1, 3):
         raise DataError(f"x has shape {np.asarray(x).shape}; expected images of one or three channels.")
     try:

@@ -145,7 +145,7 @@ def admitted(
 
     def join(participant: Participant) -> Samples | None:
         participant.join(seed, shown, method)
-        return participant.own_test(tests)
+        return participant.own_test(tests) if method.uses_models else None  # a study of data tests nothing
 
     for participant in participants:
         admission.admit(participant, join)

@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from typing import Literal
 
 import torch
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PositiveInt, model_validator
 
 from potluck.core.errors import SettingsError, nearest
 from potluck.core.randomness import generator
@@ -34,7 +34,8 @@ class Availability(Settings):
         leaves: the probability with which it leaves in a round; likewise.
         late: the probability with which it is too slow for the server's deadline in a round; likewise. A
             ``VirtualClock`` finds out by itself who that is.
-        trace: participant → round → "there", "away", "leaves" or "late", which is not drawn then; by default nothing.
+        trace: participant → round, from 1 on → "there", "away", "leaves" or "late", which is not drawn then; by
+            default nothing.
     """
 
     model_config = ConfigDict(title="availability")
@@ -42,7 +43,7 @@ class Availability(Settings):
     away: Shares = 0.0
     leaves: Shares = 0.0
     late: Shares = 0.0
-    trace: dict[str, dict[int, Presence]] = Field(default_factory=dict)
+    trace: dict[str, dict[PositiveInt, Presence]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _probabilities(self) -> Availability:

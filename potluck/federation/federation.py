@@ -134,6 +134,8 @@ class Federation:
         newcomers = list(unseen)
         self.participants = admitted(chain(participants, newcomers), seed, method, shown, tests, self.storage)
         self.unseen = {p.name: self.participants.pop(p.name) for p in newcomers}
+        if not self.participants:
+            raise SettingsError("All participants are unseen; a federation needs at least one that takes part.")
         self._newcomers = Newcomers(self.unseen, method, unseen_epochs)
         self.unseen_scores: dict[str, Scores] = {}
         """What those who took no part scored at the end of the last run: name → "own" or a reported model → metrics."""

@@ -208,14 +208,14 @@ class Needs:
             looks.append(lambda p: p.last_layers(self.own_layers))
         if self.head:
             looks.append(lambda p: p.body)
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, None]] = {}  # several looks may find the same
         for look in looks:
             for p in participants:
                 try:
                     look(p)
                 except ModelError as error:
-                    found.setdefault(str(error).removeprefix(f"{p.name}: "), []).append(p.name)
-        return [f"{_some(names)}: {reason}" for reason, names in found.items()]
+                    found.setdefault(str(error).removeprefix(f"{p.name}: "), {})[p.name] = None
+        return [f"{_some(list(names))}: {reason}" for reason, names in found.items()]
 
 
 def _unlike(owners: Sequence[tuple[str, InputKinds]], other: str, theirs: InputKinds) -> list[str]:

@@ -56,13 +56,16 @@ def choose(participation: Participation, round: int, able: Sequence[str], seed: 
         return []
     numbers = generator(seed, "participation", round)
     if callable(participation):
-        return _named(list(participation(round, list(able), numbers)), round, able)
+        return _named(participation(round, list(able), numbers), round, able)
     order = torch.randperm(len(able), generator=numbers)
     return sorted(able[index] for index in order[: how_many(participation, len(able))].tolist())
 
 
-def _named(chosen: list[Any], round: int, able: Sequence[str]) -> list[str]:
+def _named(given: Any, round: int, able: Sequence[str]) -> list[str]:
     """What a user's function chose, checked."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise SettingsError(f"participation returned {given!r} in round {round}; expected a list of names.")
+    chosen = list(given)
     for name in chosen:
         if name not in able:
             raise SettingsError(

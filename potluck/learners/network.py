@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -103,13 +104,6 @@ class Network(Learner):
         """The parameters that training leaves as they are."""
         return {name: p for name, p in self.held.parameters.items() if not p.requires_grad}
 
-    def check_names(self, names: Iterable[str]) -> None:
-        """Raises ModelError unless these are names of trainable parameters."""
-        own = self.trainable() if names else {}
-        for name in names:
-            if name not in own:
-                raise ModelError(f"The model has no trainable parameter {name!r}.{nearest(name, own)}")
-
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter and buffer, each once: what engines stack."""
         return dict(self.held.all)
@@ -170,7 +164,7 @@ class Network(Learner):
     def fit(self, job: Job, device: torch.device) -> Fitted:
         """One optimizer step after the other, as in any PyTorch loop."""
         work, module = job.fit, self.model.to(device)
-        self.check_names(work.mask)
+        job.check_names(self.trainable, self.frozen)
         set_mode(module, work.freeze_norm_stats)
         view, parameters = view_of(module), self.trainable()
         context, mask = on_device(work.context, module, device), on_device(work.mask, module, device)
@@ -198,9 +192,7 @@ class Network(Learner):
                         found, loss = gradients_of(objective, view, sought, batch, context)
                         gradients.append(found)
                         row.append(loss)
-                    combine = work.combine_gradients
-                    combined = combine(gradients, noised) if combine else add_up(gradients)
-                    optimizers.step(combined, mask, step.rates)
+                    optimizers.step(work.combined(gradients, noised, sought), mask, step.rates)
                 if losses is None:
                     losses = row[0].new_empty(steps_in(len(job.samples), job.plan), len(row))
                 losses[step.number] = torch.stack(row)
@@ -299,13 +291,6 @@ def _gradients(
     loss = objective(view, batch, context)
     found = torch.autograd.grad(loss, list(sought.values()), allow_unused=True, materialize_grads=True)
     return dict(zip(sought, found, strict=True)), loss.detach()
-
-
-def add_up(gradients: list[Gradients]) -> Gradients:
-    """What becomes of several objectives' gradients where no rule says otherwise."""
-    if len(gradients) == 1:
-        return gradients[0]
-    return {name: torch.stack([found[name] for found in gradients]).sum(dim=0) for name in gradients[0]}
 
 
 def set_mode(module: nn.Module, freeze_norm_stats: bool) -> None:
@@ -409,4 +394,6 @@ def make_optimizer(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Op
     made = plan.optimizer(parameters, lr=plan.lr, **more)
     if not isinstance(made, torch.optim.Optimizer):
         raise ModelError(f"The plan's optimizer made a {type(made).__name__}; expected a torch optimizer.")
+    if signature(made.step).parameters["closure"].default is Parameter.empty:
+        raise ModelError(f"{type(made).__name__} asks for the loss again within a step, which no plan's optimizer can.")
     return made

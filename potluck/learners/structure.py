@@ -127,7 +127,9 @@ def find_head(module: nn.Module, example: Any, head: str | Sequence[str] | None 
     layer_of = _layers(module)
     if head is None:
         head = (_last_run(module, example, set(layer_of.values())),)
-    named = names_of(head)
+    named = () if not isinstance(head, str | Sequence) else names_of(head)
+    if not named or not all(isinstance(place, str) for place in named):
+        raise ModelError(f"head is {head!r}; expected the name of a layer, or a list of such names.")
     for place in named:
         if not any(within(name, (place,)) for name in layer_of):
             known = [*dict.fromkeys(layer_of.values())]

@@ -117,6 +117,21 @@ def binned(numbers: Values, low: float, high: float, bins: int) -> Values:
     return np.histogram(known, bins=bins, range=(low, high if high > low else low + 1))[0]
 
 
+def with_neighbours(counts: Values, least: int) -> Values:
+    """The counts of bins, those of too few values put together with their neighbours': in the middle one of them all.
+
+    Nothing is left out, so that quantiles stay where they were, give or take the bins put together.
+    """
+    merged, first = np.zeros_like(counts), 0
+    for end in range(1, len(counts) + 1):
+        rest = counts[end:].sum()
+        if counts[first:end].sum() >= least and (rest == 0 or rest >= least):
+            within = counts[first:end].cumsum()
+            merged[first + int(np.searchsorted(within, within[-1] / 2))] = within[-1]
+            first = end
+    return merged
+
+
 def quantile(counts: Sequence[int], low: float, high: float, share: float) -> float | None:
     """The value below which that share of the numbers is, in a line through its bin; None without numbers."""
     total = sum(counts)

@@ -30,6 +30,7 @@ from potluck.methods.column_statistics import (
     frequent,
     numbers_in,
     quantile,
+    with_neighbours,
 )
 
 MOST_COLUMNS, LONGEST_NAME = 10_000, 200
@@ -224,13 +225,12 @@ def _moments(table: Any, names: list[str], allowed: Disclosure) -> Tensor:
 
 
 def _histograms(table: Any, names: list[str], ranges: list[list[float]], allowed: Disclosure, bins: int) -> Tensor:
-    """Of each column the counts in bins, those that stand for too few samples left out."""
+    """Of each column the counts in bins, those that stand for too few samples put together with their neighbours'."""
     rows = np.zeros((len(names), bins), dtype=np.int64)
     for row, name, (low, high) in zip(rows, names, ranges, strict=True):
         if low > high or "histogram" not in allowed.tell or (numbers := _told_numbers(table, name, allowed)) is None:
             continue
-        counts = binned(numbers, low, high, bins)
-        row[:] = np.where(counts >= allowed.min_count, counts, 0)
+        row[:] = with_neighbours(binned(numbers, low, high, bins), allowed.min_count)
     return torch.from_numpy(rows)
 
 

@@ -55,16 +55,33 @@ class LoRALayer(nn.Module):
         """What the adapter's product is multiplied by."""
         return self.alpha / self.rank
 
+    @property
+    def weight(self) -> Tensor:
+        """What the layer multiplies by, adapter included, for code that takes it from a layer instead of calling it.
+
+        Torch's own attention and transformer layers do: without it they would not run, or leave the adapter out.
+        """
+        own: Tensor = self.base_layer.weight
+        return own + self._product()
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The layer's own: an adapter adds nothing to it."""
+        return self.base_layer.bias
+
     def forward(self, x: Tensor) -> Tensor:
         output: Tensor = self.base_layer(x) + self.scaling * self.lora_B[ADAPTER](self.lora_A[ADAPTER](x))
         return output
 
     def update(self) -> Tensor:
         """What the adapter adds to the layer's weights: (α/r)·B·A."""
+        return self._product().detach()
+
+    def _product(self) -> Tensor:
         down, up = (part.get_submodule(ADAPTER).weight for part in (self.lora_A, self.lora_B))
         assert isinstance(down, Tensor)
         assert isinstance(up, Tensor)
-        found: Tensor = self.scaling * (up.detach().flatten(1) @ down.detach().flatten(1))
+        found: Tensor = self.scaling * (up.flatten(1) @ down.flatten(1))
         return found.reshape(self.base_layer.weight.shape)
 
 

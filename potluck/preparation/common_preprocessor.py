@@ -65,6 +65,11 @@ class CommonPreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803, scikit-learn's name
         """The table as numbers, a row for each of its rows."""
         here, made = set(column_names(X)), []
+        if here.isdisjoint(self.columns or {}):
+            raise DataError(
+                f"The table has none of the common columns, so that nothing of it would be left. It has "
+                f"{', '.join(sorted(here))}; they are {', '.join(self.columns or {})}."
+            )
         for name, about in (self.columns or {}).items():
             values = column(X, name) if name in here else None
             part = self._numbers if about["kind"] == "number" else self._categories

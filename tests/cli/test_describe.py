@@ -49,6 +49,20 @@ def test_from_tables_to_a_trained_federation(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["rounds"] == 1
 
 
+def test_test_data_need_not_look_like_tables_before_they_are_prepared(tmp_path, monkeypatch):
+    """Everybody is tested on one table with all columns, which only what is to be written here can read."""
+    monkeypatch.chdir(tmp_path)
+    tables(tmp_path)
+    whole = {"age": [50.0, 60.0], "smokes": ["yes", "no"], "height": [170.0, 180.0], "ill": ["yes", "no"]}
+    pandas.DataFrame(whole).to_csv(tmp_path / "all.csv", index=False)
+    tested = FILE.replace('model = "mlp"', 'model = "mlp"\ntest = { name = "all.csv", target = "ill" }')
+    (tmp_path / "tables.toml").write_text(tested)
+    potluck("describe", "tables.toml", "--out", "common.json")
+    (tmp_path / "train.toml").write_text(tested.replace('model = "mlp"', 'model = "mlp"\npreprocess = "common.json"'))
+    potluck("run", "train.toml", "--out", "run")
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["rounds"] == 1
+
+
 def test_a_studys_run_folder_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path)

@@ -66,8 +66,12 @@ def test_empty_shares_can_be_drawn(tmp_path):
 
 
 def test_other_kinds_of_file_are_refused(tmp_path):
-    with pytest.raises(SettingsError, match=r"'held\.xls'; expected a name that ends in \.png or \.svg"):
+    with pytest.raises(SettingsError, match=r"'held\.xls'; expected a name that ends in \.pdf, \.png or \.svg"):
         plot_partition(HELD, Y, tmp_path / "held.xls")
+
+
+def test_a_pdf_for_a_paper(tmp_path):
+    assert plot_partition(HELD, Y, tmp_path / "held.pdf").read_bytes().startswith(b"%PDF-")
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
@@ -79,5 +83,5 @@ def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
 def test_a_window_is_plotted_round_by_round(tmp_path):
     path = plot_window(Window(size=30, step=10), np.repeat([0, 1, 2], 20), 4, tmp_path / "drift.png")
     assert path.stat().st_size > 1000
-    with pytest.raises(SettingsError, match=r"ends in \.png or \.svg"):
+    with pytest.raises(SettingsError, match=r"ends in \.pdf, \.png or \.svg"):
         plot_window(Window(size=30, step=10), np.repeat([0, 1, 2], 20), 4, tmp_path / "drift.txt")

@@ -18,7 +18,7 @@ def test_a_row_of_images_for_every_participant(tmp_path, suffix):
 def test_colours_and_mistakes(tmp_path):
     x = np.random.default_rng(0).integers(256, size=(3, 3, 8, 8), dtype=np.uint8)
     assert plot_shift("colour", x, 2, tmp_path / "colour.png", images=2).exists()
-    with pytest.raises(SettingsError, match=r"named 'shift.gif'; expected a name that ends in .png or .svg"):
+    with pytest.raises(SettingsError, match=r"named 'shift.gif'; expected a name that ends in .pdf, .png or .svg"):
         plot_shift("colour", x, 2, tmp_path / "shift.gif")
     with pytest.raises(DataError, match="expected images of one or three channels"):
         plot_shift("noise", np.zeros((4, 7)), 2, tmp_path / "shift.png")

@@ -52,6 +52,8 @@ def test_what_cannot_be_is_refused():
         federation(availability=Availability(trace={"p8": {1: "away"}}))
     with pytest.raises(SettingsError, match=r"a\.1 = 'asleep'\. Known: away, late, leaves, there"):
         Availability(trace={"a": {1: "asleep"}})
+    with pytest.raises(SettingsError, match="greater than 0"):
+        Availability(trace={"a": {0: "away"}})
 
 
 @pytest.mark.parametrize("engine", ["serial", "batched"])

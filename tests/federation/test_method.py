@@ -141,6 +141,8 @@ def test_a_head_with_layers_before_it():
     people = joined(*participants([cnn(0), mlp(1), linear]))
     (reason,) = Needs(torch_module=True, head=True).unmet(people, "nothing")
     assert reason == "p2: Sequential has no parameters beside its head, 1."
+    (same,) = Needs(torch_module=True, head=True, own_layers=2).unmet(people[2:], "nothing")
+    assert same == reason, "found by two looks, told once"
 
 
 def test_one_label_space():

@@ -100,6 +100,11 @@ def test_one_that_fits_nobody_is_refused_at_the_start():
         federation(unseen=newcomers(make=cnn))
 
 
+def test_somebody_takes_part():
+    with pytest.raises(SettingsError, match="All participants are unseen"):
+        potluck.Federation([], potluck.methods.FedAvg(), unseen=newcomers())
+
+
 def test_names_differ():
     x, y = made_data(5, 0)
     with pytest.raises(SettingsError, match="Two participants are named 'p0'"):

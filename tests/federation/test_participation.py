@@ -49,7 +49,12 @@ def test_what_says_nothing_of_who_takes_part_is_refused(wrong):
 
 @pytest.mark.parametrize(
     ("named", "message"),
-    [(["p9"], r"chose 'p9' in round 4, who is none of those"), ([], "chose nobody in round 4")],
+    [
+        (["p9"], r"chose 'p9' in round 4, who is none of those"),
+        ([], "chose nobody in round 4"),
+        (None, "returned None in round 4; expected a list of names"),
+        ("p1", "returned 'p1' in round 4; expected a list of names"),
+    ],
 )
 def test_a_function_that_chooses_wrongly_is_told(named, message):
     with pytest.raises(SettingsError, match=message):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from torch import nn
 
 import potluck
 from potluck import Exchange, Fit, Group, Needs, Payload, Schema, Tap, exchange, input_of
@@ -160,6 +161,27 @@ def test_adapters_on_frozen_bases(bases, plan, monkeypatch):
     assert set(held) == {frozenset(frozen if bases != "unequal" else {"1.weight", "1.bias"})}
     for person, brought in zip(serial.participants.values(), made, strict=True):
         assert torch.equal(person.weights()["0.base_layer.weight"], brought[0].weight)
+
+
+class TorchTransformer(nn.Module):
+    """Six tokens of six pixels through torch's own encoder."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.tokens = nn.Linear(6, 8)
+        self.encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(8, 3)
+        self.double()
+
+    def forward(self, x):
+        return self.head(self.encoder(self.tokens(x.flatten(1, 2))).mean(1))
+
+
+def test_adapters_in_torchs_own_transformer():
+    serial = played_on_both(SharedAdapters(), [lambda: adapted(TorchTransformer(7), False)] * 3)
+    trained = serial.participants["p0"].network.trained_entries()
+    assert "encoder.self_attn.out_proj.lora_B.default.weight" in trained
 
 
 def test_a_checkpoint_holds_a_base_once_and_gives_it_back(tmp_path):

@@ -313,11 +313,6 @@ def test_what_a_mask_holds_back_does_not_count_when_gradients_are_clipped():
     assert moved.norm().item() == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_a_mask_for_a_parameter_that_is_not_there_is_an_error():
-    with pytest.raises(ModelError, match=r"2\.bais"):
-        fit(plain(), Fit(mask={"2.bais": torch.ones(2)}))
-
-
 def test_draws_are_fresh_at_each_step_and_the_same_each_time():
     def drawn(seed=SEED):
         seen = []

@@ -317,6 +317,11 @@ class TestHead:
         network[2].weight = network[0].weight
         assert find_head(network, torch.ones(2, 2)).head == ("1",)
 
+    @pytest.mark.parametrize("named", [[], 3, [3]])
+    def test_names_are_names(self, named):
+        with pytest.raises(ModelError, match="expected the name of a layer, or a list of such names"):
+            find_head(nn.Sequential(nn.Linear(2, 2)), torch.ones(2, 2), named)
+
     def test_what_is_not_there_is_told(self):
         with pytest.raises(ModelError, match=r"no layer 'fc' with parameters, for a head\. Known: 0\."):
             find_head(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(2, 2), "fc")

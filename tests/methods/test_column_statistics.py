@@ -18,6 +18,7 @@ from potluck.methods.column_statistics import (
     frequent,
     numbers_in,
     quantile,
+    with_neighbours,
 )
 
 
@@ -55,6 +56,21 @@ def test_quantiles_lie_on_lines_through_the_bins():
     assert quantile([0, 4, 0], 0.0, 3.0, 0.5) == pytest.approx(1.5)
     assert quantile([4, 0], 0.0, 4.0, 1.0) == pytest.approx(2.0)
     assert quantile([0, 0], 0.0, 4.0, 0.5) is None
+
+
+def test_bins_of_few_values_go_to_the_middle_of_their_neighbours_and_nothing_is_lost():
+    """1 + 2 + 1 + 1 have their middle in the second bin, 3 + 2 in the first of them; 4 alone goes with those before."""
+    assert with_neighbours(np.array([1, 2, 1, 1, 7, 3, 2, 0, 4]), 5).tolist() == [0, 5, 0, 0, 7, 0, 9, 0, 0]
+    assert with_neighbours(np.array([0, 5, 0, 6]), 5).tolist() == [0, 5, 0, 6]
+    assert with_neighbours(np.array([1, 2, 1]), 5).tolist() == [0, 0, 0], "too few in all"
+    assert with_neighbours(np.array([1, 2, 1]), 1).tolist() == [1, 2, 1]
+
+
+def test_quantiles_stay_where_they_were_when_few_values_are_hidden():
+    values = np.random.default_rng(0).normal(50, 10, 60)
+    hidden = with_neighbours(binned(values, 20.0, 80.0, 32), 5)
+    for share in (0.25, 0.5, 0.75):
+        assert quantile(hidden.tolist(), 20.0, 80.0, share) == pytest.approx(np.quantile(values, share), abs=2.5)
 
 
 def test_rare_values_are_left_out():

@@ -56,6 +56,23 @@ def test_by_hand():
     assert adapter.update().tolist() == [[4.0, 6.0], [16.0, 24.0]]
 
 
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("train", [True, False])
+def test_torchs_own_transformer_takes_weights_from_its_layers_adapters_included(norm_first, train):
+    """In evaluation it does so for all of its layers, in training for the last of its attention."""
+    torch.manual_seed(0)
+    block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first)
+    adapted = filled(
+        lora(nn.Sequential(nn.TransformerEncoder(block, 2, enable_nested_tensor=False), nn.Linear(8, 2)), 2)
+    )
+    x = torch.randn(3, 5, 8)
+    with torch.set_grad_enabled(train):
+        torch.testing.assert_close(adapted.train(train)(x), merged(adapted).train(train)(x), rtol=1e-4, atol=1e-5)
+    if train:
+        adapted(x).square().sum().backward()
+        assert all(p.grad.abs().sum() > 0 for p in adapted.parameters() if p.requires_grad)
+
+
 def test_what_adapters_add_can_be_put_into_the_weights():
     adapted, x = filled(lora(base(), 2, alpha=3)), torch.randn(4, 1, 4, 4)
     plain = merged(adapted)

@@ -69,3 +69,8 @@ def test_mistakes():
         CommonPreprocessor({"age": {**AGE, part: None}}, "none").fit(None)
     with pytest.raises(DataError, match="'age' holds something that is no number"):
         CommonPreprocessor(COLUMNS).transform(pandas.DataFrame({"age": ["old"]}))
+
+
+def test_a_table_without_any_of_the_columns_is_told():
+    with pytest.raises(DataError, match=r"none of the common columns.*It has shoe size; they are age, sex"):
+        CommonPreprocessor(COLUMNS).fit(None).transform(pandas.DataFrame({"shoe size": [40.0]}))

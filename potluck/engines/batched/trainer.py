@@ -44,7 +44,7 @@ from potluck.engines.batched.stacking import (
     on_host,
 )
 from potluck.learners.gradients import check_each_sample, gradients_in_pieces, noise_apart, of_each_sample
-from potluck.learners.network import add_up, set_mode
+from potluck.learners.network import set_mode
 from potluck.learners.schedule import JointStep, StepShape, batch_schedule, epoch_means, in_lockstep
 
 Objectives = tuple[AnyObjective, ...]
@@ -105,7 +105,7 @@ class Training:
         first, network = jobs[0], networks(jobs)[0]
         self.device, self.precision, self.capacity, self.common = device, precision, capacity, common
         self.work, self.plan = first.fit, first.plan
-        network.check_names(self.work.mask)
+        first.check_names(network.trainable, network.frozen)
         self.dtype = network.dtype
         self.skeleton = copy_holding(network.model, common).to(device)
         set_mode(self.skeleton, self.work.freeze_norm_stats)
@@ -332,8 +332,7 @@ class Training:
                 gradient, loss = gradients_in_pieces(one, batch, self.work, self.plan)
             gradients.append(gradient)
             losses.append(loss)
-        combined = self.work.combine_gradients(gradients, noised) if self.work.combine_gradients else add_up(gradients)
-        return combined, buffers, torch.stack(losses), outer, inner
+        return self.work.combined(gradients, noised, sought), buffers, torch.stack(losses), outer, inner
 
     def _of_batch(
         self, objective: Any, sought: Stack, fixed: Stack, buffers: Stack, known: Any, zeros: list[Tensor], batch: Batch
