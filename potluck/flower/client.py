@@ -259,7 +259,8 @@ class Client:
         check_resumable([me], method, invitation.keep_optimizer, self._channel)
         identity = participant_fingerprint(me, method, invitation.keep_optimizer, self._channel)
         folder = self._folder / invitation.federation
-        self._store = ClientStore(folder, identity)
+        shown = invitation.public
+        self._store = ClientStore(folder, identity, "" if shown is None else shown.sha256)
         note_invitation(folder, invitation)
         self._ledger = Ledger(folder / "ledger.json", self._policy, invitation.rounds)
         self._model_of = None

@@ -7,6 +7,7 @@ that a repeated request is answered from what was stored, and a half that was cu
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from potluck.flower.protocol import Message
 from potluck.runs import checkpoint
 from potluck.runs.checkpoint import Fingerprint
 
+COURSE = "course.json"
+"""What answers that are stored were given to."""
 PHASES_KEPT = 2
 """How many phases' messages stay on disk."""
 
@@ -25,15 +28,21 @@ class ClientStore:
 
     Args:
         folder: where it is; made if it is not there.
-        fingerprint: what the participant and the method are: stored states of another one are refused.
+        fingerprint: what the participant and the method are: stored states of another one are refused, and answers of
+            another one are forgotten.
+        public: the checksum of the public data, on which answers depend, too; by default there are none.
     """
 
-    def __init__(self, folder: Path, fingerprint: Fingerprint) -> None:
+    def __init__(self, folder: Path, fingerprint: Fingerprint, public: str = "") -> None:
         self.folder = folder
         self._states = folder / "states"
         self._messages = folder / "messages"
         self._fingerprint = fingerprint
         private_folder(folder)
+        course = json.dumps([fingerprint, public], sort_keys=True).encode()
+        if (told := folder / COURSE).exists() and told.read_bytes() != course:
+            shutil.rmtree(self._messages, ignore_errors=True)
+        write_whole(told, course)
         private_folder(self._messages)
 
     def keep_state(self, round: int, state: State) -> None:

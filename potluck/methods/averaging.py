@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, median_low
 
 import torch
 from pydantic import Field
@@ -219,6 +219,8 @@ class Merger:
         self._method, self._server, self._old, self._rule = method, server, old, method.robust
         self._waiting = None if self._rule is None else self._rule.merge(old)
         self._means: dict[str, MaskedMean] = {}
+        self._held: dict[str, list[Part]] = {}
+        """What layers of each have measured, in the first round of a mean: of which size that is, all together say."""
         self._sizes = UpdateSizes(server.state.setdefault("update sizes", {}), old, method.norm_limit, first)
 
     def add(self, sender: str, parts: Sequence[Part]) -> bool:
@@ -227,11 +229,16 @@ class Merger:
         if (reason := self._sizes.too_large(found)) is not None:
             self._server.refuse(sender, reason)
             return False
-        self._sizes.note(found)
+        held = self._waiting is None and self._sizes.are_new(found)
+        self._sizes.note(sender, found)
         self.senders.append(sender)
         if isinstance(self._rule, NormBound):
             parts = self._sizes.shortened(parts, found, self._rule.most)
-        self.take(sender, parts)
+        if held:
+            self._held[sender] = [part for part in parts if part.measured]
+            for part in self._held[sender]:
+                self._mean(part.key)  # in the order in which they are sent, and not at the end
+        self.take(sender, (part for part in parts if not (held and part.measured)))
         return True
 
     def take(self, sender: str, parts: Iterable[Part]) -> None:
@@ -240,12 +247,25 @@ class Merger:
             if self._waiting is not None:
                 self._waiting.take(sender, part)
             else:
-                if part.key not in self._means:
-                    self._means[part.key] = MaskedMean(self._old[part.key].shape)
-                self._means[part.key].add(part.value, part.weight, part.at, part.mask)
+                self._mean(part.key).add(part.value, part.weight, part.at, part.mask)
+
+    def _mean(self, key: str) -> MaskedMean:
+        if key not in self._means:
+            self._means[key] = MaskedMean(self._old[key].shape)
+        return self._means[key]
 
     def results(self) -> dict[str, Tensor]:
-        """What was merged, by key, of the keys of which anybody sent something. The old values stay as they are."""
+        """What was merged, by key, of the keys of which anybody sent something. The old values stay as they are.
+
+        Whose layers have measured something far from the others in the first round is refused here.
+        """
+        for sender, reason in self._sizes.odd(self._held).items():
+            self._server.refuse(sender, reason)
+            self.senders.remove(sender)
+            del self._held[sender]
+        for sender, parts in self._held.items():
+            self.take(sender, parts)
+        self._held = {}
         self._sizes.close()
         if self._waiting is not None:
             self._method.tell_few(self._waiting.holders())
@@ -296,7 +316,9 @@ class UpdateSizes:
         self, known: dict[str, list[float]], old: Mapping[str, Tensor], limit: float | None, first: float
     ) -> None:
         self._known, self._old, self._limit, self._first = known, old, limit, first
-        self._found: dict[str, list[float]] = {}
+        self._found: dict[str, dict[str, float]] = {}
+        self._starts: dict[str, float] = {}
+        """Of what size that is which each starts from in what its layers measure, while none is usual."""
         self._whole: dict[str, float] = {}
 
     def of(self, parts: Iterable[Part]) -> Sizes:
@@ -315,7 +337,7 @@ class UpdateSizes:
         for measured, size in found.items():
             usual = self._usual(measured)
             if self._limit is None or (usual is None and measured):
-                continue  # what layers measure at first depends on nothing but the data
+                continue  # what layers measure at first depends on nothing but the data: all together say it
             if usual is not None and size.change <= self._limit * usual:
                 continue
             before = self._mean_before(size)
@@ -326,21 +348,40 @@ class UpdateSizes:
             else:
                 most = max(self._limit * usual, before)
             if not size.change <= most:
-                return (
-                    f"it changes {_kind(measured)} values by {size.change:g} in the root mean square; expected at most "
-                    f"{most:g} (norm_limit = {self._limit:g})"
-                )
+                return self._refused(measured, size.change, most)
         return None
 
-    def note(self, found: Sizes) -> None:
+    def _refused(self, measured: bool, change: float, most: float) -> str:
+        return (
+            f"it changes {_kind(measured)} values by {change:g} in the root mean square; expected at most "
+            f"{most:g} (norm_limit = {self._limit:g})"
+        )
+
+    def are_new(self, found: Sizes) -> bool:
+        """Whether an update has what layers measured, of which there is no usual size yet."""
+        return self._limit is not None and True in found and self._usual(True) is None
+
+    def odd(self, senders: Collection[str]) -> dict[str, str]:
+        """Which of these have measured far more than most in this round, and why they are refused."""
+        if self._limit is None or not senders:
+            return {}
+        changes = self._found[_kind(True)]
+        usual = max(self._first, median_low(changes.values()))
+        most = {sender: self._limit * max(usual, self._starts[sender]) for sender in senders}
+        odd = [sender for sender in senders if not changes[sender] <= most[sender]]
+        return {sender: self._refused(True, changes.pop(sender), most[sender]) for sender in odd}
+
+    def note(self, sender: str, found: Sizes) -> None:
         """Remembers the size of an update that is merged."""
+        if self.are_new(found):
+            self._starts[sender] = self._mean_before(found[True])
         for measured, size in found.items():
-            self._found.setdefault(_kind(measured), []).append(size.change)
+            self._found.setdefault(_kind(measured), {})[sender] = size.change
 
     def close(self) -> None:
         """The round is over: its medians are known from now on."""
         for kind, sizes in self._found.items():
-            self._known[kind] = [*self._known.get(kind, []), median(sizes)]
+            self._known[kind] = [*self._known.get(kind, []), median(sizes.values())]
         self._found = {}
 
     def shortened(self, parts: Iterable[Part], found: Sizes, most: float | None) -> list[Part]:

@@ -1,13 +1,13 @@
 """FedIN ("Federated Intermediate Layers Learning for Model Heterogeneity"): learn from the others' inner features.
 
-A model is extractor → intermediate layers → classifier; participants exchange weights, and pairs of inputs and outputs
-of the intermediate layers.
+A model is extractor → intermediate layers → classifier; weights travel, and what enters and leaves the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import replace
+from statistics import median_low
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -103,11 +103,7 @@ class FedIN(WeightSharing):
         """The local training, and from the second round on IN training with it."""
         stages, features = me.stages, me.state.get("features")
         context = {
-            "stages": {
-                "extractor": stages.extractor,
-                "intermediate": stages.intermediate,
-                "classifier": stages.classifier,
-            },
+            "stages": {part: getattr(stages, part) for part in ("extractor", "intermediate", "classifier")},
             "received": _row(me.network.trainable()).detach(),
             "proximal": self.proximal,
             "noise": self.noise,
@@ -159,15 +155,23 @@ class FedIN(WeightSharing):
     )
     def update(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Section 4.4's mean of the weights, and one batch drawn from all pairs that were sent."""
-        merge, pairs = Merge(self, server), dict[str, Drawn]()
+        merge, pairs, sizes = Merge(self, server), dict[str, Drawn](), dict[str, dict[str, float]]()
         for sender, payload in answers:
             if merge.add(sender, payload.tensors) and self.intermediate:
                 draw, shape = generator(server.seed, "pairs", server.round, sender), str(server.state["shapes"][sender])
                 new = torch.rand(len(payload[IN]), generator=draw), payload[IN], payload[OUT]
+                sizes.setdefault(shape, {})[sender] = float(_sizes(new).max())
                 pairs[shape] = drawn([pairs[shape], new] if shape in pairs else [new], self.pairs)
         merge.finish()
-        server.state["pairs"] = {shape: {IN: inner, OUT: outer} for shape, (_, inner, outer) in pairs.items()}
-        return self.replies(server, merge.senders)
+        server.state["pairs"] = {}
+        for shape, found in pairs.items():
+            most = float("inf") if self.norm_limit is None else self.norm_limit**0.5 * median_low(sizes[shape].values())
+            for sender, size in sizes[shape].items():
+                if size > most and len(sizes[shape]) > 2:  # of two nobody can tell whose are odd
+                    server.refuse(sender, f"its pairs are of {size:g} (root mean square); expected {most:g} at most")
+            if len(within := (_sizes(found) <= most).nonzero().squeeze(1)):
+                server.state["pairs"][shape] = {IN: found[1][within], OUT: found[2][within]}
+        return self.replies(server, [sender for sender in merge.senders if sender not in server.refused])
 
     def reply(self, server: Server, sender: str) -> Payload:
         pairs = server.state["pairs"].get(str(server.state["shapes"][sender]), {})
@@ -182,8 +186,7 @@ class FedIN(WeightSharing):
         """What pairs of features of these shapes look like."""
         if not self.intermediate:
             return {}
-        entering, leaving = shapes
-        return {IN: TensorSpec(("pairs", *entering)), OUT: TensorSpec(("pairs", *leaving))}
+        return {name: TensorSpec(("pairs", *shape)) for name, shape in zip((IN, OUT), shapes, strict=True)}
 
 
 def drawn(batches: list[Drawn], count: int) -> Drawn:
@@ -191,6 +194,11 @@ def drawn(batches: list[Drawn], count: int) -> Drawn:
     numbers, inner, outer = (torch.cat(parts) for parts in zip(*batches, strict=True))
     best = numbers.argsort()[:count]
     return numbers[best], inner[best], outer[best]
+
+
+def _sizes(pairs: Drawn) -> Tensor:
+    """The root mean square of each pair's larger half. Errors at it count squared: its bound is a root of weights'."""
+    return torch.stack([half.flatten(1).double().square().mean(dim=1).sqrt() for half in pairs[1:]]).amax(dim=0)
 
 
 def local(model: ModelView, batch: Batch, context: Context) -> Tensor:

@@ -28,6 +28,14 @@ def test_an_answer_is_there_for_the_very_request_and_in_a_later_process(store, t
         assert later.answer_to("join", 3, 1, b"asked") is None
 
 
+def test_what_another_federation_was_answered_is_no_answer(store, tmp_path):
+    """As where a server invites again with another seed: states are refused, and so must answers be."""
+    for other in ({"fingerprint": {"method": "b"}}, {"fingerprint": {"method": "b"}, "public": "0" * 64}):
+        store.keep_answer("round", 3, 1, b"asked", ANSWER)
+        store = ClientStore(tmp_path, **other)
+        assert store.answer_to("round", 3, 1, b"asked") is None
+
+
 def test_two_phases_are_kept(store):
     for phase, number in (("join", 0), ("round", 1), ("round", 2)):
         store.keep_answer(phase, number, 0, b"asked", ANSWER)

@@ -90,6 +90,37 @@ def test_what_layers_measure_is_of_any_size_at_first_and_then_held_against_itsel
     assert "measured values" in server.refused["a"]
 
 
+def measured(**sizes):
+    """What layers have measured, beside a weight."""
+    old = {"w": torch.zeros(2), "mean": torch.zeros(2)}
+    told = {
+        name: [part(1, 1), Part("mean", torch.full((2,), float(size)), measured=True)] for name, size in sizes.items()
+    }
+    return old, told
+
+
+@pytest.mark.parametrize("rule", [None, "norm-bound"])
+def test_what_layers_measure_at_first_is_held_against_what_most_have_measured(rule):
+    old, told = measured(a=40, liar=1e30, b=50, c=3000)
+    server, method = Server(0, {}), FedAvg(robust=rule)
+    found = merged(method, server, told, old)
+    results = found.results()
+    assert found.senders == ["a", "b", "c"]
+    assert server.refused == {
+        "liar": "it changes measured values by 1e+30 in the root mean square; expected at most 5000 (norm_limit = 100)"
+    }
+    torch.testing.assert_close(results["mean"], torch.full((2,), 3090 / 3))
+    assert server.state["update sizes"]["measured"] == [pytest.approx(50)]
+    assert merged(method, server, measured(a=6000)[1], old).senders == [], "and later against that"
+
+
+def test_whoever_has_measured_next_to_nothing_makes_nobody_odd():
+    old, told = measured(a=90, liar=0)
+    found = merged(FedAvg(), Server(0, {}), told, old)
+    found.results()
+    assert found.senders == ["a", "liar"]
+
+
 def test_a_round_in_which_nothing_changed_says_nothing():
     server = Server(0, {})
     merged(FedAvg(), server, {"a": [part(0, 0)]}).results()

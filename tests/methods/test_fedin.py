@@ -230,6 +230,41 @@ def test_a_model_without_parts_is_refused_by_name():
         potluck.Federation(participants([mlp(0)]), FedIN())
 
 
+class Lying(FedIN):
+    """At p1 what is sent is within its schema, and far from what anybody has measured."""
+
+    def _pairs(self, me):
+        found = yield from super()._pairs(me)
+        return {name: 1e6 * values if self.pairs == 6 and me.name == "p1" else values for name, values in found.items()}
+
+    def shared(self, me):
+        found = super().shared(me)
+        spoilt = self.pairs == 5 and me.name == "p1" and me.round == 1
+        return {
+            name: 1e15 * values if spoilt and name.endswith("running_var") else values for name, values in found.items()
+        }
+
+
+@pytest.mark.parametrize(("pairs", "why"), [(6, "its pairs are of"), (5, "it changes measured values by")])
+def test_a_lawful_lie_of_any_size_costs_the_others_nothing(pairs, why):
+    people = participants([deep_cnn(i, 1 + i % 2) for i in range(4)], sizes=(24, 31, 17, 28))
+    federation = potluck.Federation(people, Lying(pairs=pairs), test=made_data(60, 91), seed=3, engine="serial")
+    rows = federation.run(4).rows()
+    assert why in rows[1]["refused"]
+    honest = [row for row in rows if row["participant"] != "p1"]
+    assert [row["refused"] for row in honest] == [None] * 12
+    assert all(row["accuracy"] > 0.9 for row in honest[-3:])
+
+
+def test_of_two_whose_pairs_differ_nobody_is_odd_and_the_larger_are_left_out():
+    people = participants([deep_cnn(0), deep_cnn(1)], sizes=(24, 31))
+    federation = potluck.Federation(people, Lying(pairs=6), test=made_data(60, 91), seed=3, engine="serial")
+    assert all(row["refused"] is None for row in federation.run(2).rows())
+    (pairs,) = federation.server.state["pairs"].values()
+    assert 0 < len(pairs[IN]) < 6
+    assert pairs[OUT].abs().max() < 100
+
+
 @pytest.mark.slow
 def test_learning_from_the_others_beats_learning_alone():
     """Digits, 8 participants with 45 images each and networks of two depths, 20 rounds of 5 epochs, 3 seeds.
