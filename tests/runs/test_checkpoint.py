@@ -43,6 +43,12 @@ def test_another_format_is_refused_by_its_number(format, advice, tmp_path):
     assert (tmp_path / "round-00000004").is_dir()  # set aside only what is damaged
 
 
+@pytest.mark.parametrize("writer", [None, 5, "1.0\n\x1b[31mall is well"])
+def test_a_writer_that_does_not_say_its_version_in_plain_text_is_not_quoted(writer, tmp_path):
+    with pytest.raises(CheckpointError, match="Use the version of Potluck, which wrote it, to finish the run"):
+        checkpoint.read_newest(written(tmp_path, 99, potluck=writer), FINGERPRINT)
+
+
 def written_rounds(folder, *numbers):
     for number in numbers:
         checkpoint.write(folder, number, {"number": number}, FINGERPRINT)

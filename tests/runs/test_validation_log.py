@@ -41,6 +41,18 @@ def test_rounds_after_the_checkpoint_are_looked_at_again(tmp_path):
     assert resumed.values == unbroken.values
 
 
+def test_what_was_noted_is_not_looked_at_again(tmp_path):
+    federation().run(2, run_dir=tmp_path, callbacks=[Log()])
+
+    class Twice(Log):
+        def noted(self, federation):
+            pytest.fail("both rounds were noted already")
+
+    again = Twice()
+    federation().run(2, run_dir=tmp_path, resume=True, callbacks=[again])
+    assert sorted(again.values) == [1, 2]
+
+
 def test_one_object_goes_on_with_its_federation_and_begins_anew_with_another():
     log, played = Log(), federation()
     played.run(2, callbacks=[log])
