@@ -164,8 +164,8 @@ def compare(
         failed |= play_all(left, jobs, rounds.count)
         _keep({**about, "failed": failed}, folder)
     if len(failed) >= len(cells):
-        told_of = "\n".join(f"- {line}" for line in each_reason(failed))
-        raise PotluckError(f"No run of the comparison could be played:\n{told_of}")
+        reasons = "\n".join(f"- {line}" for line in each_reason(failed))
+        raise PotluckError(f"No run of the comparison could be played:\n{reasons}")
     return Comparison(folder)
 
 

@@ -174,13 +174,13 @@ def tune(tuning: Tuning, notify: Callable[[int], None]) -> None:
         study = _study(tuning, tried, rounds)
         trial = study.ask(_distributions(tuning.rival.sweeps))
         setting = tuple((sweep.key, _value(sweep, trial.params[sweep.key])) for sweep in tuning.rival.sweeps)
-        told_as = [list(pair) for pair in setting]
-        known = next((each for each in tried if each["settings"] == told_as), None)
+        listed = [list(pair) for pair in setting]
+        known = next((each for each in tried if each["settings"] == listed), None)
         if known is not None:
             found = {**known, "why": f"as trial {known['number']}"}
         else:
             found = _play(tuning.cell(number, setting), trial, tuning.metric, partial(_tell, notify, number * rounds))
-        tried.append({**found, "number": number, "settings": told_as, "params": trial.params})
+        tried.append({**found, "number": number, "settings": listed, "params": trial.params})
         tuning.keep(tried)
     notify(tuning.trials * rounds)
     if not any(each["state"] == "complete" for each in tried):

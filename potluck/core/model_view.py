@@ -103,13 +103,13 @@ class HeldTensors:
         self._module = module
         self._held = [each for part in module.modules() for each in (part._modules, part._parameters, part._buffers)]
         self._objects = [value for held in self._held for value in held.values()]
-        self._names, self._ids = self._told(), self._now()
+        self._names, self._ids = self._structure(), self._now()
 
     def are_of(self, module: nn.Module) -> bool:
         """Whether they are what a module holds now: no layer, parameter or buffer was exchanged, added or removed."""
-        return module is self._module and self._told() == self._names and self._now() == self._ids
+        return module is self._module and self._structure() == self._names and self._now() == self._ids
 
-    def _told(self) -> list[str | int]:
+    def _structure(self) -> list[str | int]:
         """How many of each kind each layer has, and their names."""
         return [*map(len, self._held), *chain.from_iterable(self._held)]
 
@@ -127,9 +127,9 @@ def _state_of(module: nn.Module) -> dict[str, Tensor] | None:
     """The entries of a module's state; None where it has a way of its own to tell them, which must be asked again."""
     tensors = dict(chain(module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)))
     hooked = any(part._state_dict_hooks or part._state_dict_pre_hooks for part in module.modules())
-    told = module.state_dict(keep_vars=True)
-    plain = not hooked and all(tensors.get(name) is entry for name, entry in told.items())
-    return dict(told) if plain else None
+    entries = module.state_dict(keep_vars=True)
+    plain = not hooked and all(tensors.get(name) is entry for name, entry in entries.items())
+    return dict(entries) if plain else None
 
 
 class SeveralModules(nn.Module):

@@ -85,10 +85,10 @@ def mistakes(kind: type[BaseModel], error: ValidationError, title: str = "") -> 
     for detail in error.errors():
         where = tuple(part for part in detail["loc"] if not _CHOICE.match(str(part)))
         found.setdefault(where, []).append(detail)
-    return [(where, _told(kind, where, details, title)) for where, details in found.items()]
+    return [(where, _explained(kind, where, details, title)) for where, details in found.items()]
 
 
-def _told(kind: type[BaseModel], where: SettingPath, details: list[ErrorDetails], title: str) -> str:
+def _explained(kind: type[BaseModel], where: SettingPath, details: list[ErrorDetails], title: str) -> str:
     """What is wrong with one setting. Where a value may be of several types there is an error for each."""
     owner, what = _owner(kind, where[:-1]), details[0]["type"]
     setting = str(where[-1]) if where else "settings"

@@ -97,9 +97,9 @@ class Flower(Serial):
         self._late = False
         """Whether this phase is a latecomer's joining."""
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, snapshot: dict[str, Any]) -> None:
         """Takes up a run, whose first joining is past."""
-        super().restore(kept)
+        super().restore(snapshot)
         self._settled = True
 
     def present(self, names: Iterable[str]) -> list[str]:

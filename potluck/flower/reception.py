@@ -94,7 +94,7 @@ class Reception:
 
     def __init__(self, path: Path, report: Callable[[str], None]) -> None:
         self._known, self._report = DoorList.read(path), report
-        self._told: dict[tuple[str, str], float] = {}
+        self._logged: dict[tuple[str, str], float] = {}
         self._marks: dict[bytes, str | None] = {}
         self._by_mark = {fingerprint_of(site.key.encode()): site.name for site in self._known.sites if site.key}
         self._revoked = RevokedKeys((Path(site.folder) for site in self._known.sites if site.folder), report)
@@ -148,9 +148,9 @@ class Reception:
     def say(self, host: str, line: str) -> None:
         """Says something of who is at an address, and the same only once in a while."""
         now = time.monotonic()
-        self._told = {place: when for place, when in self._told.items() if now - when < QUIET}
-        if (host, line) not in self._told and len(self._told) < MOST:
-            self._told[host, line] = now
+        self._logged = {place: when for place, when in self._logged.items() if now - when < QUIET}
+        if (host, line) not in self._logged and len(self._logged) < MOST:
+            self._logged[host, line] = now
             self._report(line)
 
     def _mark_of_header(self, header: bytes) -> str | None:

@@ -88,7 +88,7 @@ class RemoteParticipant(Participant):
         """Nothing: it stores its state itself."""
         return {}
 
-    def restore(self, kept: State) -> None:
+    def restore(self, snapshot: State) -> None:
         """It goes back to the round that it is asked for."""
 
     def check_keepable(self) -> None:

@@ -62,17 +62,17 @@ class SiteCheck:
 
     def findings(self) -> Iterator[Finding]:
         """What is found, as it is found. What cannot be looked at after something else went wrong is left out."""
-        yield from self._told("data", self._data)
+        yield from self._findings("data", self._data)
         if self._me is not None:
-            yield from self._told("model", partial(self._model, self._me))
-        yield from self._told("key", self._key)
+            yield from self._findings("model", partial(self._model, self._me))
+        yield from self._findings("key", self._key)
         if self._server is None:
             return
-        yield from self._told("server", partial(self._reach, self._server))
+        yield from self._findings("server", partial(self._reach, self._server))
         if self._reached is not None:
-            yield from self._told("terms", partial(self._terms, self._reached))
+            yield from self._findings("terms", partial(self._terms, self._reached))
 
-    def _told(self, what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    def _findings(self, what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         try:
             yield from look()
         except PotluckError as error:

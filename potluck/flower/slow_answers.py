@@ -22,7 +22,7 @@ class SlowAnswers:
 
     timeouts: Mapping[str, float]
     took: list[float] = field(default_factory=list)
-    _told: set[str] = field(default_factory=set)
+    _notified: set[str] = field(default_factory=set)
 
     def among(self, waiting: Collection[str], waited: float) -> list[str]:
         """Who of those that have been waited for since the beginning is slow by now, and was not told of."""
@@ -31,7 +31,7 @@ class SlowAnswers:
         slow = [
             name
             for name in waiting
-            if name not in self._told and waited > max(SLOW_AFTER, min(2 * usual, self.timeouts[name] / 2))
+            if name not in self._notified and waited > max(SLOW_AFTER, min(2 * usual, self.timeouts[name] / 2))
         ]
-        self._told.update(slow)
+        self._notified.update(slow)
         return slow

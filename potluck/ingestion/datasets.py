@@ -63,10 +63,10 @@ class ItemColumns:
         if isinstance(item, Mapping):
             return self._of_named(item, kind)
         if self.target is not None:
-            raise DataError(f"{self.owner}: {self.target!r} names a target, but items of {kind} are {_told(item)}.")
+            raise DataError(f"{self.owner}: {self.target!r} names a target, but items of {kind} are {_text(item)}.")
         if not isinstance(item, tuple | list) or len(item) not in (2, 3):
             raise DataError(
-                f"{self.owner}: items of {kind} are {_told(item)}; expected (input, target), or a dict, whose "
+                f"{self.owner}: items of {kind} are {_text(item)}; expected (input, target), or a dict, whose "
                 f"target is named: data=(dataset, 'label')."
             )
         return _inputs(item[0], self.owner), item[1], item[2] if len(item) == 3 else None
@@ -213,7 +213,7 @@ def _tensor(x: Any, owner: str) -> Tensor:
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":
         raise DataError(
-            f"{owner}: an item of the Dataset holds {_told(x)}; expected numbers. Have the Dataset turn it into a "
+            f"{owner}: an item of the Dataset holds {_text(x)}; expected numbers. Have the Dataset turn it into a "
             f"tensor, such as the ids of tokens; or leave it out, as a Hugging Face dataset's remove_columns does; or "
             f"give an estimator the texts in a list."
         )
@@ -249,7 +249,7 @@ def _likely(names: list[str]) -> str:
     return next((name for name in ("label", "labels", "target", "y") if name in names), names[-1])
 
 
-def _told(thing: Any) -> str:
+def _text(thing: Any) -> str:
     if isinstance(thing, tuple | list):
         return f"a {type(thing).__name__} of {len(thing)}"
     return f"a {type(thing).__name__}"

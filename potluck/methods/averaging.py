@@ -189,10 +189,10 @@ class Merging(Method):
         needed = 0 if self.robust is None else self.robust.fewest
         few = sorted(f"{what} ({count})" for what, count in holders.items() if count < needed)
         if self.robust is not None and few:
-            told = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+            names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
             log.warning(
                 "robust = %r needs %d who hold the same; it protects nobody of those who hold %s",
-                *(self.robust.name, needed, told),
+                *(self.robust.name, needed, names),
             )
 
 

@@ -203,7 +203,7 @@ def _ranges(found: list[dict[str, Any]]) -> Tensor:
     return torch.tensor(known, dtype=torch.float64).reshape(len(found), 2)
 
 
-def _told_numbers(table: Any, name: str, allowed: Disclosure) -> Values | None:
+def _numbers_to_tell(table: Any, name: str, allowed: Disclosure) -> Values | None:
     """A column of numbers, of which something may be disclosed; None if it is not here, or nothing may."""
     if name not in column_names(table) or not {"count", "mean"} <= set(allowed.tell):
         return None
@@ -217,7 +217,7 @@ def _moments(table: Any, names: list[str], allowed: Disclosure) -> Tensor:
     """A row for each column, of zeros where it is not here, or not to be disclosed."""
     rows = np.zeros((len(names), len(MOMENTS)))
     for row, name in zip(rows, names, strict=True):
-        if (numbers := _told_numbers(table, name, allowed)) is not None:
+        if (numbers := _numbers_to_tell(table, name, allowed)) is not None:
             found = Moments.of(numbers)
             squares = found.squares if "variance" in allowed.tell else 0.0
             row[:] = found.known, found.mean, squares, *(found.range if "range" in allowed.tell else (found.mean,) * 2)
@@ -228,7 +228,7 @@ def _histograms(table: Any, names: list[str], ranges: list[list[float]], allowed
     """Of each column the counts in bins, those that stand for too few samples put together with their neighbours'."""
     rows = np.zeros((len(names), bins), dtype=np.int64)
     for row, name, (low, high) in zip(rows, names, ranges, strict=True):
-        if low > high or "histogram" not in allowed.tell or (numbers := _told_numbers(table, name, allowed)) is None:
+        if low > high or "histogram" not in allowed.tell or (numbers := _numbers_to_tell(table, name, allowed)) is None:
             continue
         row[:] = with_neighbours(binned(numbers, low, high, bins), allowed.min_count)
     return torch.from_numpy(rows)

@@ -159,10 +159,10 @@ class DraftFed(Merging):
         depth = len(convolutions(me.model, self.count_shortcuts)) if self.requires().convolutions else 1
         return Schema(facts={"shown": Annotated[list[Annotated[int, Field(ge=1, le=depth)]], Field(max_length=depth)]})
 
-    def _told_schema(self) -> Schema:
+    def _depths_schema(self) -> Schema:
         return Schema(facts={"depth": Depth, "labels": LabelsFact if self.lambda3 else NoLabels})
 
-    @exchange(lambda self, server, sender: self._told_schema(), phase="join", reply=shown_schema)
+    @exchange(lambda self, server, sender: self._depths_schema(), phase="join", reply=shown_schema)
     def depths(self, server: Server, answers: Answers) -> Mapping[str, Payload]:
         """Replies to each which convolutions to send drafts of, once all depths are known."""
         facts_of = {sender: payload.facts for sender, payload in answers}

@@ -48,7 +48,7 @@ class Description:
         """
         from potluck.preparation.common_preprocessor import CommonPreprocessor
 
-        usable = {name: dict(about) for name, about in self.columns.items() if about.get("count") or _told(about)}
+        usable = {name: dict(about) for name, about in self.columns.items() if about.get("count") or _is_known(about)}
         if not usable:
             raise DataError("No participant told anything of its columns, so there is nothing to prepare them by.")
         return CommonPreprocessor(usable, scale, indicate_missing).fit(None)
@@ -111,5 +111,5 @@ def _frequent(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{value} {counts[value]}" for value in shown) + more
 
 
-def _told(about: Mapping[str, Any]) -> bool:
+def _is_known(about: Mapping[str, Any]) -> bool:
     return bool(about.get("categories"))

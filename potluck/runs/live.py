@@ -33,7 +33,7 @@ class LiveFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._told: dict[str, Any] = {}
+        self._facts: dict[str, Any] = {}
         self._doing: dict[str, Doing] = {}
         self._out: dict[str, str] = {}
         self._written = 0.0
@@ -53,13 +53,20 @@ class LiveFile:
         """
         pid = os.getpid()
         who = {"pid": pid, "started": started_at(pid), "host": socket.gethostname()}
-        self._told = {"format": 1, "state": "playing", **who, "began": time.time(), "rounds": rounds, "played": played}
+        self._facts = {
+            "format": 1,
+            "state": "playing",
+            **who,
+            "began": time.time(),
+            "rounds": rounds,
+            "played": played,
+        }
         self._write()
 
     def phase(self, phase: str, round: int, names: Iterable[str]) -> None:
         """A phase begins, with these participants at work."""
         self._doing, self._out = dict.fromkeys(names, "working"), {}
-        self._told |= {"phase": phase, "round": round, "since": time.time()}
+        self._facts |= {"phase": phase, "round": round, "since": time.time()}
         self._write_sometimes()
 
     def now(self, name: str, doing: Doing, why: str = "") -> None:
@@ -82,14 +89,14 @@ class LiveFile:
             error: what ended the run; None where it came to its end.
             why: why it ended before its last round, if it did.
         """
-        if not self._told:
+        if not self._facts:
             return  # it has not begun
-        self._told["state"] = "ended"
+        self._facts["state"] = "ended"
         if error is not None:
             known = isinstance(error, KeyboardInterrupt | SystemExit)
-            self._told["state"] = "interrupted" if known else "failed"
+            self._facts["state"] = "interrupted" if known else "failed"
             why = None if known else f"{type(error).__name__}: {error}"
-        self._told["why"] = why or ""
+        self._facts["why"] = why or ""
         self._write()
 
     def _write_sometimes(self) -> None:
@@ -100,7 +107,7 @@ class LiveFile:
         working = [name for name, doing in self._doing.items() if doing == "working"]
         counts = dict(Counter(self._doing.values()))
         out = dict(list(self._out.items())[:SHOWN])
-        content = {**self._told, "now": time.time(), "doing": counts, "working": working[:SHOWN], "out": out}
+        content = {**self._facts, "now": time.time(), "doing": counts, "working": working[:SHOWN], "out": out}
         draft = self._path.with_name(f".{self._path.name}.unfinished")
         try:
             draft.write_text(json.dumps(content), encoding="utf-8")
