@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from operator import methodcaller
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
@@ -190,6 +192,49 @@ def copy_holding(module: nn.Module, names: Collection[str]) -> nn.Module:
     """A copy of a network in which these parameters, frozen, have the memory of the original's; all else is its own."""
     held = {id(p): nn.Parameter(p.detach(), False) for name, p in module.named_parameters() if name in names}
     return copy.deepcopy(module, dict[int, Any](held))
+
+
+_ATOMIC = frozenset({str, int, float, bool, bytes, type(None), torch.dtype, torch.device, type})
+_AS_OBJECTS = ("__reduce_ex__", "__reduce__", "__getstate__", "__copy__", "__deepcopy__")
+
+
+def copied(module: nn.Module) -> Any:
+    """What ``copy.deepcopy`` makes of a network: sooner, since a layer is a dozen dicts, mostly empty."""
+    return _copied(module, {})
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    kind = type(value)
+    if kind in _ATOMIC:
+        return value
+    if id(value) in memo:
+        return memo[id(value)]
+    if kind in (dict, OrderedDict) and _ATOMIC.issuperset(map(type, value)):
+        table: dict[Any, Any] = kind()
+        memo[id(value)] = table
+        for key, held in value.items():
+            table[key] = held if type(held) in _ATOMIC else _copied(held, memo)
+        return table
+    if kind in (list, set, tuple) and _ATOMIC.issuperset(map(type, value)):
+        memo[id(value)] = kind(value)
+        return memo[id(value)]
+    if not isinstance(value, nn.Module) or not _is_plain(kind):  # type: ignore[arg-type]
+        return copy.deepcopy(value, memo)
+    memo[id(value)] = mine = object.__new__(kind)
+    state = vars(mine)
+    for name, held in vars(value).items():
+        state[name] = held if type(held) in _ATOMIC else _copied(held, memo)
+    state.pop("_compiled_call_impl", None)  # as torch has it
+    return mine
+
+
+@cache
+def _is_plain(kind: type[nn.Module]) -> bool:
+    """Whether a class leaves it to Python how its modules are copied."""
+    own = any(getattr(kind, name, None) != getattr(nn.Module, name, None) for name in _AS_OBJECTS)
+    # A convolution's fills in what files of old versions of torch lack.
+    usual = (nn.Module.__setstate__, nn.modules.conv._ConvNd.__setstate__)
+    return not own and getattr(kind, "__setstate__", None) in usual
 
 
 def submodule(module: nn.Module, name: str) -> nn.Module:

@@ -7,7 +7,6 @@ estimators, stay in memory.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from potluck.core.architecture import Architecture
 from potluck.core.errors import SettingsError, nearest
+from potluck.core.model_view import copied
 from potluck.core.samples import InputSource, RowReader, Samples
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network
@@ -165,7 +165,7 @@ class DiskStorage:
         state = read_state(self._path(stored))
         if stored.exemplar is None:
             return state if name in ("state", "codecs") else Samples(state, stored.reader, stored.source)
-        network = Network(copy.deepcopy(stored.exemplar))
+        network = Network(copied(stored.exemplar))
         assert stored.architecture is not None
         network.share(stored.architecture, stored.traits)
         network.restore(state)

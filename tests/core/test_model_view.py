@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from potluck import ModelError, ModelView
-from potluck.core.model_view import HeldTensors, copy_holding, input_of, tapped
+from potluck.core.model_view import HeldTensors, copied, copy_holding, input_of, tapped
 
 X = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
 
@@ -273,3 +275,62 @@ def test_what_is_exchanged_in_a_module_is_seen(change):
     assert not held.are_of(with_buffers())
     change(module)
     assert not held.are_of(module)
+
+
+# Copies
+
+
+class Odd(nn.Module):
+    """Holds what is not plain: itself, lists of layers, a nested table, a tensor that is no parameter, a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.tied = self.first
+        self.outside = [nn.Linear(1, 1), {"deep": [1, [2]]}]
+        self.table = {("a", 1): {"b": {1, 2}}}
+        self.plain = torch.arange(3)
+        self.pair = (self.plain, "text")
+        self.rule = torch.relu
+        self.again = {"me": self}
+        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+        self.register_buffer("kept", torch.ones(2).double(), persistent=False)
+        self.register_forward_hook(str)
+
+
+class OwnCopy(nn.Module):
+    def __deepcopy__(self, memo):
+        return "a copy of its own"
+
+
+def test_a_copy_is_one_by_deepcopy():
+    module = nn.Sequential(Odd(), nn.BatchNorm1d(3)).eval()
+    mine, usual = copied(module), copy.deepcopy(module)
+    assert [type(part) for part in mine.modules()] == [type(part) for part in usual.modules()]
+    assert [list(vars(part)) for part in mine.modules()] == [list(vars(part)) for part in usual.modules()]
+    for (name, found), (other, expected) in zip(mine.named_parameters(), usual.named_parameters(), strict=True):
+        assert name == other
+        assert torch.equal(found, expected)
+        assert found.requires_grad == expected.requires_grad
+    own, odd = {id(part) for part in module.modules()}, mine[0]
+    assert own.isdisjoint(id(part) for part in mine.modules())
+    pointers = {tensor.data_ptr() for tensor in (*module.parameters(), *module.buffers())}
+    assert pointers.isdisjoint(tensor.data_ptr() for tensor in (*mine.parameters(), *mine.buffers()))
+    assert odd.tied is odd.first
+    assert odd.again["me"] is odd
+    assert odd.pair[0] is odd.plain
+    assert odd.plain is not module[0].plain
+    assert torch.equal(odd.plain, torch.arange(3))
+    assert odd.outside[0] is not module[0].outside[0]
+    assert odd.outside[1] is not module[0].outside[1]
+    assert odd.table == {("a", 1): {"b": {1, 2}}}
+    assert odd.table[("a", 1)]["b"] is not module[0].table[("a", 1)]["b"]
+    assert odd.rule is torch.relu
+    assert len(odd._forward_hooks) == 1
+    assert not mine[1].training
+    assert odd.kept.dtype == torch.float64
+    assert "kept" not in odd.state_dict()
+
+
+def test_a_class_may_copy_itself_in_a_way_of_its_own():
+    assert copied(OwnCopy()) == "a copy of its own"
