@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 FOLDER ?= potluck/core
 COUNT ?= 200
 
-.PHONY: demo federation docs test test-all mutants fuzz methods lint types format clean
+.PHONY: demo federation docs test test-all mutants fuzz bench-gpu methods lint types format clean
 
 # torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
@@ -46,6 +46,10 @@ mutants: $(READY)
 # A million damaged payloads, heads of messages and run files; half an hour at most.
 fuzz: $(READY)
 	$(BIN)/python -m tools.fuzz
+
+# All that is to be shown on a GPU: tests, steps, first and whole rounds; half an hour. Needs a GPU, and says so.
+bench-gpu: $(READY)
+	$(BIN)/python -m benchmarks.gpu_checks
 
 # The page of methods, docs/methods.md, from the code; python -m tools.methods_page --measure also measures what they cost.
 methods: $(READY)
