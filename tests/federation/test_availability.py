@@ -38,6 +38,7 @@ def test_a_trace_goes_before_what_is_drawn_and_shares_may_be_each_ones_own():
 
 def test_a_probability_is_short_for_being_there():
     assert as_availability(0.75) == Availability(away=0.25)
+    assert as_availability(1.0) == Availability(away=0.0)
     for wrong in (0, 1.1, True, "often"):
         with pytest.raises(SettingsError, match="expected the probability of being there"):
             as_availability(wrong)

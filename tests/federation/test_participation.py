@@ -23,6 +23,12 @@ def test_a_float_is_a_share_and_an_int_a_count(participation, count):
     assert len(choose(participation, 1, ABLE, seed=0)) == count
 
 
+def test_of_nobody_nobody_is_chosen_and_no_function_asked():
+    assert choose(0.5, 1, [], seed=0) == []
+    assert choose(2, 1, [], seed=0) == []
+    assert choose(lambda *_: pytest.fail("there is nobody to choose from"), 1, [], seed=0) == []
+
+
 def test_a_count_draws_whom_the_share_of_it_draws():
     assert choose(4, 3, ABLE, seed=5) == choose(0.5, 3, ABLE, seed=5)
 
