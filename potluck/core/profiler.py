@@ -87,7 +87,7 @@ class Profiler:
 class PhaseTiming(dict[str, AbstractContextManager[None]]):
     """``with timing["merge"]: …`` counts what happens inside as this phase, if anybody profiles.
 
-    Where nobody does, to look a phase up and to enter it calls nothing of ours.
+    Where nobody does, to enter a phase that was looked up before calls nothing of ours.
     """
 
     def __init__(self) -> None:
