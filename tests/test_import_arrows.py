@@ -12,10 +12,21 @@ import pytest
 ROOT = Path(__file__).parents[1] / "potluck"
 
 BELOW_METHODS = {"federation", "engines", "runs", "channel", "learners", "models", "data", "ingestion", "core"}
-APPLICATION = {"export", "reproduction", "comparison", "recipes", "preparation", "report", "methods", *BELOW_METHODS}
+APPLICATION = {
+    "analysis",
+    "export",
+    "reproduction",
+    "comparison",
+    "recipes",
+    "preparation",
+    "report",
+    "methods",
+    *BELOW_METHODS,
+}
 
 KNOWS: dict[str, set[str]] = {
     "core": set(),
+    "analysis": {"core"},
     "models": {"core"},
     "ingestion": {"core"},
     "data": {"ingestion", "core"},
@@ -31,7 +42,7 @@ KNOWS: dict[str, set[str]] = {
     "preparation": {"methods", "report.tables", *BELOW_METHODS},
     "recipes": {"preparation", "methods", *BELOW_METHODS},
     "comparison": {"recipes", "report", "methods", *BELOW_METHODS},
-    "reproduction": {"comparison", "recipes", "report", "runs", "core"},
+    "reproduction": {"comparison", "recipes", "report", "runs", "federation", "analysis", "core"},
     "flower": APPLICATION,
     "demo": APPLICATION,
     "bench": APPLICATION,

@@ -12,6 +12,7 @@ from potluck.comparison.cells import Cell
 from potluck.comparison.sharing import cross_evaluation, pool
 from potluck.core.errors import SettingsError
 from potluck.core.history import Row
+from potluck.core.registry import import_object
 from potluck.federation.federation import Federation
 from potluck.federation.participant import Participant
 from potluck.methods import Local
@@ -62,6 +63,10 @@ def play(cell: Cell, notify: RoundPlayed, callbacks: Iterable[Callback] = ()) ->
             f"{cell.folder} holds {history.rounds} rounds, and {recipe.rounds} were asked for; choose another folder."
         )
     found = {"asked": asked(cell, recipe), **measured(federation)}
+    if recipe.paper is not None and recipe.paper.inspect:
+        found["inspected"] = {
+            name: value for path in recipe.paper.inspect for name, value in import_object(path)(federation).items()
+        }
     if cell.cross:
         found["cross"] = cross_evaluation(federation)
     replace_file(cell.folder / MEASURED, json.dumps(found, indent=1, allow_nan=False) + "\n")

@@ -44,6 +44,8 @@ class PaperScale(Section):
         set: changes, each as ``--set`` takes it; by default none.
         reduced: in words, what is smaller than in the paper; by default nothing.
         minutes: how long it takes on two cores, about; by default it was not measured.
+        estimated: how long all rows would take under one seed, in minutes, on two cores, and on one GPU at "paper":
+            worked out from single steps, not measured; by default unknown.
     """
 
     model_config = ConfigDict(title="a scale of a paper's item")
@@ -51,6 +53,7 @@ class PaperScale(Section):
     set: list[str] = Field(default_factory=list)
     reduced: str = ""
     minutes: float | None = Field(None, gt=0)
+    estimated: float | None = Field(None, gt=0)
 
 
 class PaperItem(Section):
@@ -65,6 +68,8 @@ class PaperItem(Section):
         rows: the rows of it that are played.
         scales: what each scale changes; those that are there can be played. By default those of ``base``.
         base: the name of another item whose federation this one plays; by default it has its own, in its file.
+        inspect: what looks at the networks after the last round: functions, as "package.module:name", that take the
+            federation and return numbers by name, which are measures; by default nothing.
         counted: whether it counts what is sent, which is the same under every seed; by default false.
         data: the data sets that the scales beside "smoke" need, for the reader; by default none.
         open: what the paper leaves open and was decided here; by default nothing.
@@ -80,6 +85,7 @@ class PaperItem(Section):
     rows: list[PaperRow] = Field(min_length=1)
     scales: Mapping[ReproductionScale, PaperScale] = Field(default_factory=dict)
     base: str = ""
+    inspect: list[str] = Field(default_factory=list)
     counted: bool = False
     data: list[str] = Field(default_factory=list)
     open: str = ""

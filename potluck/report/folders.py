@@ -72,6 +72,7 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
         settings,
         summary.get("exchanges", {}),
         {name: models.get("own", {}) for name, models in summary.get("unseen", {}).items()},
+        measured.get("inspected", {}),
     )
 
 

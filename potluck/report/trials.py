@@ -83,6 +83,7 @@ class Trial:
         about: settings and versions, as a run folder keeps them; by default none.
         exchanges: what travelled at each exchange: answers, bytes_up, replies, bytes_down; by default unknown.
         unseen: the metrics of each who took no part, as a newcomer at the end; by default there was none.
+        inspected: what was found in the networks after the last round, by name; by default nobody looked.
     """
 
     entry: Entry
@@ -94,6 +95,7 @@ class Trial:
     about: Mapping[str, Any] = field(default_factory=dict)
     exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unseen: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    inspected: Mapping[str, float] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict, init=False, repr=False)
 
     def course(self, metric: str) -> Course:

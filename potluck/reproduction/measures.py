@@ -115,12 +115,19 @@ MEASURES: dict[str, Measuring] = {
 """By name."""
 
 
-def measure_named(name: str) -> Measuring:
-    """A measure by its name; "rounds to 60%" is one for each number, "accuracy by CoFED" for each row."""
+def measure_named(name: str, inspected: bool = False) -> Measuring:
+    """A measure by its name; "rounds to 60%" is one for each number, "accuracy by CoFED" for each row.
+
+    Args:
+        name: its name.
+        inspected: whether what is known by no name was found in the networks; by default it is a mistake.
+    """
     if found := re.fullmatch(r"rounds to ([0-9.]+)%", name):
         return rounds_to(float(found[1]))
     if name.startswith("accuracy by "):
         return accuracy_by(name.removeprefix("accuracy by "))
+    if name not in MEASURES and inspected:
+        return lambda row, runs: runs[row].inspected.get(name)
     if name not in MEASURES:
         raise SettingsError(
             f"There is no measure {name!r}.{nearest(name, [*MEASURES, 'rounds to 60%', 'accuracy by FedAvg'])}"

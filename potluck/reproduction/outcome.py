@@ -43,7 +43,10 @@ class Reproduction:
             row: the row, or its name.
             measure: what is measured, beside the rows of its group.
         """
-        measuring, asked = measure_named(measure), self.row(row) if isinstance(row, str) else row
+        measuring, asked = (
+            measure_named(measure, bool(self.item.inspect)),
+            self.row(row) if isinstance(row, str) else row,
+        )
         peers = [other for other in self.item.rows if other.group == asked.group]
         found = (
             measuring(asked.title, {peer.title: runs[peer.name] for peer in peers if peer.name in runs})

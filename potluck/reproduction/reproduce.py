@@ -80,12 +80,13 @@ def reproduce(
 
 def plan(file: Path, item: PaperItem, scale: PaperScale, seeds: range, folder: Path) -> list[Cell]:
     """A run for each row and seed: the file, changed as the row says, and then as the scale says."""
+    looking = [f"paper.inspect={json.dumps(item.inspect)}"] if item.base else []  # the file has those of the base
     cells = [
         Cell(
             Entry(row.name),
             seed,
             file,
-            (*row.set, *scale.set),
+            (*row.set, *scale.set, *looking),
             folder / "".join(letter if letter.isalnum() else "-" for letter in row.name).lower() / f"seed-{seed}",
         )
         for seed in seeds

@@ -10,6 +10,8 @@ import potluck
 from potluck.core.errors import PotluckError, SettingsError
 from potluck.core.history import History
 from potluck.recipes import read
+from potluck.report.folders import read_trial
+from potluck.report.trials import Entry
 from tests.reproduction.items import ITEM, write_item
 from tests.tables import agree
 
@@ -26,6 +28,20 @@ def test_each_row_is_what_its_run_file_gives(tmp_path):
     assert kept["scale"] == "smoke"
     assert kept["reduced"] == "one round."
     assert kept["versions"]["torch"]
+
+
+LOOKING = """
+def look(federation):
+    return {"rounds that were seen": float(federation.history.rounds), "people": float(len(federation.participants))}
+"""
+
+
+def test_what_is_found_in_the_networks_is_a_measure(tmp_path):
+    (tmp_path / "looking_glass_of_nobody.py").write_text(LOOKING)
+    text = ITEM.replace("measures = [", 'inspect = ["looking_glass_of_nobody:look"]\nmeasures = ["people", ')
+    found = potluck.reproduce(write_item(tmp_path, text), out=tmp_path / "out")
+    assert found.values("FedAvg", "people") == found.values("Local", "people") == [3.0]
+    assert read_trial(tmp_path / "out/local/seed-0", Entry("Local")).inspected["rounds that were seen"] == 1
 
 
 def test_what_was_played_is_not_played_again(tmp_path, monkeypatch):
