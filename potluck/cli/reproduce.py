@@ -72,9 +72,13 @@ def reproduce(
 
 
 def _scale(named: tuple[str, PaperScale]) -> str:
-    """A scale, and how long it takes where that was measured."""
+    """A scale, and how long it takes: measured, or about."""
     name, scale = named
-    return name if scale.minutes is None else f"{name} ({scale.minutes:g} min)"
+    about = "" if scale.minutes else "≈ "
+    minutes = scale.minutes or scale.estimated
+    if minutes is None:
+        return name
+    return f"{name} ({about}{minutes:g} min)" if minutes < 120 else f"{name} ({about}{minutes / 60:.0f} h)"
 
 
 def _list() -> None:
@@ -104,5 +108,8 @@ def _list() -> None:
         table.add_row(name, row.shows, row.verdict, row.missing or row.scale, row.seeds, plays, data or "–")
     Console(width=160).print(table)
     typer.echo(
-        "The verdicts are on the results in the repository's evidence/. To play one: potluck reproduce NAME --scale …"
+        "The verdicts are on the results in the repository's evidence/. Times with ≈ are estimates: for all rows under"
+    )
+    typer.echo(
+        "one seed, on two cores, and at the scale paper on one GPU. To play one: potluck reproduce NAME --scale SCALE"
     )

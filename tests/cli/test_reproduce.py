@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from potluck.cli.reproduce import _scale
+from potluck.recipes.paper_item import PaperScale
 from potluck.reproduction.rows import read_rows
 from tests.cli.commands import potluck
 from tests.reproduction.items import ITEM, write_item
@@ -12,10 +14,15 @@ from tests.reproduction.items import ITEM, write_item
 def test_the_list_names_every_item():
     result = potluck("reproduce", "--list")
     assert "mhat-table-1" in result.stdout
-    assert "smoke, small, paper" in result.stdout
+    assert "smoke, small (≈" in result.stdout
     assert all(name in result.stdout for name in read_rows())
     assert result.stdout.count("came back") == sum(row.verdict == "came back" for row in read_rows().values())
     assert potluck("reproduce").stdout == result.stdout
+
+
+def test_how_long_a_scale_takes_is_told_as_measured_or_about():
+    told = [PaperScale(), PaperScale(minutes=3, estimated=9), PaperScale(estimated=9), PaperScale(estimated=150)]
+    assert [_scale(("small", one)) for one in told] == ["small", "small (3 min)", "small (≈ 9 min)", "small (≈ 2 h)"]
 
 
 def test_ours_beside_what_was_published(here):
