@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from potluck.reproduction.recording import file_of as recorded
 from potluck.reproduction.result_lines import ResultLine, append, read_lines, withdraw
+from potluck.reproduction.rows import read_rows
 from potluck.runs.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,8 +65,10 @@ ITEMS: Mapping[str, Mapping[str, str]] = {
 
 
 def file_of(experiment: str, setting: str, folder: Path = RESULTS) -> Path:
-    """The file that holds the runs of a setting. An experiment that is listed nowhere has one of its own."""
-    patterns = ITEMS.get(experiment, {"*": experiment})
+    """The file that holds the runs of a setting. Of a recipe's runs it is that which ``potluck reproduce`` adds to."""
+    if (name := experiment.partition(".")[0]) in read_rows():
+        return recorded(name, folder)
+    patterns = ITEMS.get(experiment, {"*": experiment})  # one that is listed nowhere has a file of its own
     return folder / f"{next(item for pattern, item in patterns.items() if fnmatchcase(setting, pattern))}.jsonl"
 
 

@@ -35,6 +35,9 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
     out: Annotated[Path | None, typer.Option(help="The folder.", show_default="runs/NAME-SCALE")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
+    record: Annotated[
+        Path | None, typer.Option(help="Also add a line for each run that is played to PAPER/ITEM.jsonl in a folder.")
+    ] = None,
     data_dir: DataDir = None,
     show: Annotated[bool, typer.Option("--list", help="List what can be played.")] = False,
     log_level: LogLevel = None,
@@ -55,7 +58,9 @@ def reproduce(
     console = log_console(log_json)
     try:
         with logged(console, log_level, quiet="potluck.federation.federation"), progress(console) as bar:
-            outcome = play(name, scale=scale.value, seeds=seeds, out=out, jobs=jobs, watch=watch_rounds(bar))
+            outcome = play(
+                name, scale=scale.value, seeds=seeds, out=out, jobs=jobs, record=record, watch=watch_rounds(bar)
+            )
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.print("Stopped. The same command goes on.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from potluck.comparison.cell_queue import each_reason, play_all
@@ -15,8 +16,11 @@ from potluck.core.errors import PotluckError, SettingsError, nearest
 from potluck.recipes.paper_item import PaperItem, PaperScale, ReproductionScale
 from potluck.report.folders import read_trial
 from potluck.report.trials import Entry
+from potluck.reproduction.circumstances import load
 from potluck.reproduction.items import base_of, find_item
 from potluck.reproduction.outcome import Reproduction
+from potluck.reproduction.recording import file_of, line_of
+from potluck.reproduction.result_lines import append
 from potluck.runs.folder import replace_file
 from potluck.runs.provenance import commit
 
@@ -30,6 +34,7 @@ def reproduce(
     seeds: int = 1,
     out: str | os.PathLike[str] | None = None,
     jobs: int = 1,
+    record: str | os.PathLike[str] | None = None,
     watch: Callable[[int, int, str], None] | None = None,
 ) -> Reproduction:
     """Plays a table or figure of a paper. What was played already is not played again.
@@ -41,6 +46,8 @@ def reproduce(
         seeds: how many seeds, from 0 on; by default 1.
         out: the folder; by default ``runs/NAME-SCALE``.
         jobs: how many runs at a time; by default 1.
+        record: a folder of results: each run that is played becomes a line of ``PAPER/ITEM.jsonl`` there, with all that
+            it was made with; by default none is kept but in ``out``.
         watch: is called with how many rounds have been played, how many there are, and of which run; by default nobody
             is.
     """
@@ -53,6 +60,7 @@ def reproduce(
     cells = plan(base_of(item) if item.base else file, item, item.scales[scale], range(seeds), folder)
     rounds = {cell.title: cell.recipe().rounds for cell in cells}
     folder.mkdir(parents=True, exist_ok=True)
+    before = load()
     with Locked(folder):
         left = [cell for cell in cells if not is_done(cell)]
         counted = RoundCount(sum(rounds.values()), watch)
@@ -75,7 +83,21 @@ def reproduce(
         failed,
     )
     keep(outcome, folder / RESULT)
+    if record is not None:
+        beside = {"cores": os.cpu_count(), "jobs": jobs, "load before": before, "load after": load()}
+        for cell in left:
+            if cell.title not in failed:
+                found = {measure: _of_seed(outcome, cell, measure) for measure in item.measures}
+                trial = outcome.runs[cell.seed][cell.entry.method]
+                line = line_of(file.stem, scale, cell, trial, found, beside)
+                append(file_of(file.stem, Path(record)), line)
     return outcome
+
+
+def _of_seed(outcome: Reproduction, cell: Cell, measure: str) -> float | None:
+    """What a row reached under the seed of a cell."""
+    alone = replace(outcome, runs={cell.seed: outcome.runs[cell.seed]})
+    return next(iter(alone.values(cell.entry.method, measure)), None)
 
 
 def plan(file: Path, item: PaperItem, scale: PaperScale, seeds: range, folder: Path) -> list[Cell]:

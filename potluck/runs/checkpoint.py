@@ -181,6 +181,16 @@ def read_latest(folder: Path, fingerprint: Fingerprint, may_differ: Collection[s
     return None
 
 
+def fingerprint_of(folder: Path) -> Fingerprint:
+    """What the newest checkpoint says that it belongs to; nothing where there is none, or it cannot be read."""
+    for path in reversed(_stored(folder)):
+        try:
+            return dict(json.loads((path / "manifest.json").read_text())["federation"])
+        except (OSError, *UNREADABLE):
+            continue
+    return {}
+
+
 def newest(folder: Path, round: int) -> int | None:
     """The round of the newest checkpoint up to a round."""
     return max((number for number in map(_number, _stored(folder)) if number <= round), default=None)

@@ -70,6 +70,14 @@ def test_without_any_there_is_nothing_to_go_on_from(tmp_path):
     assert checkpoint.newest(tmp_path / "none", 3) is None
 
 
+def test_the_newest_says_what_it_belongs_to(tmp_path):
+    assert checkpoint.fingerprint_of(tmp_path) == {}
+    written_rounds(tmp_path, 1, 2)
+    assert checkpoint.fingerprint_of(tmp_path) == FINGERPRINT
+    (tmp_path / "round-00000002" / "manifest.json").write_text("{")
+    assert checkpoint.fingerprint_of(tmp_path) == FINGERPRINT  # that of the round before
+
+
 def test_a_round_that_is_written_again_takes_the_place_of_the_first(tmp_path):
     written_rounds(tmp_path, 3)
     checkpoint.write(tmp_path, 3, {"number": "again"}, FINGERPRINT)
