@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from functools import partial
 
 import numpy as np
@@ -96,11 +97,47 @@ def above(x):
     return x > LEVEL
 
 
+def test_functions_of_libraries_differ_and_methods_of_built_in_objects_differ_with_what_they_are_of():
+    assert value_of(math.sin) == value_of(math.sin)
+    assert value_of(math.sin) != value_of(math.cos)
+    assert value_of(torch.neg) != value_of(torch.abs)
+    assert value_of([1].count) == value_of([1].count)
+    assert value_of([1].count) != value_of([2].count)
+    assert value_of([1].count) != value_of([1].index)
+    assert value_of(dict.fromkeys) != value_of(int.from_bytes)
+
+
 def test_the_data_that_a_function_reads_counts(monkeypatch):
     before = value_of(above)
     assert value_of(above) == before
     monkeypatch.setitem(globals(), "LEVEL", 2.0)
     assert value_of(above) != before
+
+
+LEVELS = [1.0, 2.0]
+
+
+def level(x):
+    return x
+
+
+def between(x):
+    return (x > LEVELS[0]) & (level(x) < LEVELS[1])
+
+
+def test_of_what_a_function_reads_data_count_by_value_and_functions_by_themselves(monkeypatch):
+    before = value_of(between)
+    monkeypatch.setitem(globals(), "LEVELS", [1.0, 2.0])
+    assert value_of(between) == before
+    monkeypatch.setitem(globals(), "level", lambda x: x)
+    assert value_of(between) != before
+
+
+def test_classes_and_types_differ():
+    assert value_of(int) != value_of(str)
+    assert value_of(times(torch.float32)) != value_of(times(torch.float64))
+    assert value_of(times(Holding)) != value_of(times(Slotted))
+    assert value_of(times(Holding)) == value_of(times(Holding))
 
 
 def test_kinds_of_numbers_differ():

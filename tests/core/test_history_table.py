@@ -45,3 +45,11 @@ def test_further_models_of_participants_stand_beside_them_and_the_server_s_below
     assert [word in lines[2] for word in ("global", "old", "student")] == [True, True, False]
     place = {line.strip("│ ").split(" ")[0]: number for number, line in enumerate(lines)}
     assert place["server:"] > place["worst"] > place["clinic"]
+
+
+def test_of_labels_the_same_two_metrics_stand_beside_accuracy_whichever_were_measured():
+    for more in ({}, {"macro_f1": 0.5}, {"macro_f1": 0.5, "balanced_accuracy": 0.25}):
+        heading = History([row(1, "bank", 0.5, **more)]).table().splitlines()[2]
+        assert "F1" in heading
+        assert "loss" in heading
+        assert "balanced" not in heading

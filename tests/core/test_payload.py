@@ -95,6 +95,9 @@ def test_views_and_shared_memory_are_written_out_in_full():
 
 def test_a_payload_carries_no_gradient():
     assert not Payload({"a": torch.ones(2, requires_grad=True)})["a"].requires_grad
+    assert type(Payload({"a": torch.nn.Parameter(torch.ones(2), requires_grad=False)})["a"]) is torch.Tensor
+    plain = torch.ones(2)
+    assert Payload({"a": plain})["a"] is plain
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.uint16, torch.float8_e5m2])

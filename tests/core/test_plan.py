@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from potluck import Plan, Samples, SettingsError
+from potluck.core.input_changes import TransformKind
 from potluck.core.plan import as_plan
 from potluck.learners.network import make_optimizer
 
@@ -180,6 +181,43 @@ def test_a_transform_may_be_named():
     assert Plan(transform="torch:neg").inputs(torch.tensor([1.5]), torch.float32).item() == -1.5
 
 
+def test_class_weights_of_nothing_are_refused():
+    with pytest.raises(SettingsError, match="expected some weights above 0"):
+        Plan(class_weight={"a": 0.0, "b": 0.0})
+    assert Plan(class_weight={"a": 0.0, "b": 1.0}).class_weight == {"a": 0.0, "b": 1.0}
+
+
+def test_what_is_named_is_written_by_its_name():
+    assert Plan(optimizer="torch.optim:RMSprop").model_dump(mode="json")["optimizer"] == "torch.optim.rmsprop:RMSprop"
+    assert Plan(transform=halved).model_dump(mode="json")["transform"] == f"{__name__}:halved"
+
+
+def halved(x):
+    return x / 2
+
+
+class Scaled:
+    """A transform that can be changed."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * x
+
+
+def test_a_transform_that_was_changed_is_looked_at_anew():
+    plan = Plan(transform=Scaled(2))
+    assert not plan.look_again()  # nothing was found out yet
+    before, compared = plan.changes, plan.changes.value
+    assert not plan.look_again()
+    assert plan.changes is before
+    plan.transform.by = 3
+    assert plan.look_again()
+    assert plan.changes is not before
+    assert plan.changes.value != compared
+
+
 INPUTS = Samples({"x": torch.arange(12.0).reshape(4, 3)})
 
 
@@ -224,6 +262,8 @@ def test_without_inputs_nothing_is_transformed_nor_found_out():
     plan, nothing = Plan(transform=torch.rand_like), Samples({"row": torch.arange(3)})
     assert plan.inputs(nothing.x, torch.float32) == {}
     assert not plan.draws(nothing)
+    assert plan.kind_of_transform(nothing) is TransformKind.EACH
+    assert Plan().kind_of_transform(INPUTS) is TransformKind.EACH
     assert plan.draws(INPUTS)
 
 
