@@ -66,8 +66,8 @@ ITEMS: Mapping[str, Mapping[str, str]] = {
 
 def file_of(experiment: str, setting: str, folder: Path = RESULTS) -> Path:
     """The file that holds the runs of a setting. Of a recipe's runs it is that which ``potluck reproduce`` adds to."""
-    if (name := experiment.partition(".")[0]) in read_rows():
-        return recorded(name, folder)
+    if experiment in read_rows():
+        return recorded(experiment, folder)
     patterns = ITEMS.get(experiment, {"*": experiment})  # one that is listed nowhere has a file of its own
     return folder / f"{next(item for pattern, item in patterns.items() if fnmatchcase(setting, pattern))}.jsonl"
 

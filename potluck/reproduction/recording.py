@@ -45,8 +45,8 @@ def line_of(
     known = [(number, mean) for number, mean in zip(course.rounds, course.means, strict=True) if mean is not None]
     return ResultLine(
         run=f"{name}.{scale}.{cell.entry.method}.{cell.seed}",
-        experiment=f"{name}.{scale}",
-        setting=cell.entry.method,
+        experiment=name,
+        setting=f"{scale}.{cell.entry.method}",
         seed=cell.seed,
         start=datetime.fromtimestamp(live["began"], UTC).isoformat(timespec="seconds"),
         seconds=round(live["now"] - live["began"], 2),

@@ -16,6 +16,7 @@ def test_each_run_that_is_played_becomes_a_line(tmp_path):
     lines = list(read_lines(tmp_path / "results/item.jsonl"))
     assert [line.run for line in lines] == ["item.smoke.FedAvg.0", "item.smoke.Local.0"]
     fedavg, local = lines
+    assert (fedavg.experiment, fedavg.setting) == ("item", "smoke.FedAvg")
     assert (fedavg.planned, fedavg.played, fedavg.done, fedavg.seed) == (1, 1, True, 0)
     assert [100 * fedavg.measured["accuracy"][-1]] == found.values("FedAvg", "accuracy")
     assert [local.about["measures"]["accuracy"]] == found.values("Local", "accuracy")
