@@ -109,11 +109,6 @@ class MaskedMean:
         total[place] += value.to(torch.float64) * share
         self._each[place] += share
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was added."""
-        return self._sum is None
-
     def result(self, old: Tensor) -> Tensor:
         """The mean where anything was added, the old value elsewhere, in the old value's type."""
         found = old.clone(memory_format=torch.contiguous_format)

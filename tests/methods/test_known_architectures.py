@@ -32,3 +32,4 @@ def test_a_network_that_the_server_does_not_know_is_refused():
 def test_some_architecture_is_named():
     with pytest.raises(potluck.SettingsError, match="architectures"):
         FedDF(architectures=())
+    assert FedDF(architectures=("mlp",)).architectures == ("mlp",)

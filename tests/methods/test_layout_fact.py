@@ -13,7 +13,7 @@ def told(layout, budget=1000):
 
 
 def test_a_layout_is_read_as_it_is():
-    layout = {"fc.weight": ["float32", 10, 20], "fc.bias": ["float64", 10]}
+    layout = {"fc.weight": ["float32", 10, 20], "fc.bias": ["float64", 10], "none": ["float32", 0], "one": ["int64"]}
     assert told(layout) == layout
 
 
