@@ -19,6 +19,7 @@ version = release = __version__
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
+    "docs/notebooks/*.ipynb",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
@@ -28,6 +29,7 @@ exclude_patterns = ["**/.*", "build", "dist", "runs", "potluck", "tests", "evide
 
 extensions = [
     "myst_parser",
+    "notebooks",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "pages",

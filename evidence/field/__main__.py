@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from evidence.field import choice
 from evidence.field.line_up import LINE_UPS, RATES, LineUp
 from evidence.field.page import fill
 from evidence.field.results import RESULTS, joined, keep, path_of, summarised
@@ -41,6 +42,7 @@ def main() -> None:
         play(LINE_UPS[given.federation], given)
     if given.write:
         fill(given.results)
+        choice.fill(given.results)
 
 
 def play(line_up: LineUp, given: argparse.Namespace) -> None:

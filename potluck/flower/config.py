@@ -24,6 +24,7 @@ from potluck.federation.participation import HowMany, how_many
 from potluck.flower.engine import OnTooFew
 from potluck.flower.policy import Policy
 from potluck.methods import METHODS
+from potluck.recipes.callback_sections import TrackSection
 from potluck.recipes.channel_section import ChannelSection
 from potluck.recipes.file_kinds import FileKind
 from potluck.recipes.recipe import PlanSettings, Whole
@@ -166,6 +167,8 @@ class FederationFile(Section):
         host: the address that participants connect to; by default 127.0.0.1.
         port: its port; by default 8443.
         tls: certificates; by default none.
+        track: what else records the run, at the server: a table of trackers, such as ``csv = true``; by default
+            nothing.
     """
 
     model_config = ConfigDict(title="a server's file")
@@ -202,6 +205,7 @@ class FederationFile(Section):
     host: str = "127.0.0.1"
     port: Whole = Field(8443, ge=1, le=65535)
     tls: Tls | None = None
+    track: TrackSection = Field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

@@ -41,6 +41,8 @@ from potluck.flower.public_data import checksum, to_payload
 from potluck.flower.remote_participant import RemoteParticipant
 from potluck.flower.site_state import note_invitation
 from potluck.flower.status import STATUS_FILE, ParticipantStatus, Status, StatusBoard
+from potluck.recipes.callback_sections import trackers_of
+from potluck.runs.callbacks import Callback, RoundFunction
 
 ATTEMPTS = 3
 """How often a round that ended with too few is played again."""
@@ -230,7 +232,8 @@ class ServerRun:
             self.board.run("playing")
             self._round_began = time.monotonic()
             try:
-                federation.run(file.rounds, run_dir=self.out, resume=resume, callbacks=[self._after_round])
+                listening: list[Callback | RoundFunction] = [*trackers_of(file.track), self._after_round]
+                federation.run(file.rounds, run_dir=self.out, resume=resume, callbacks=listening)
                 return federation
             except TooFewError as error:
                 in_vain = in_vain + 1 if federation.history.rounds == at else 1

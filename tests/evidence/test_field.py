@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from evidence.field import __main__ as command
+from evidence.field import choice
 from evidence.field.line_up import LINE_UPS, WIDTHS
 from evidence.field.page import PAGE, filled, table
 from evidence.field.results import RESULTS, joined, path_of
@@ -18,6 +19,7 @@ from potluck.cli.check import dry_runs, rehearse
 from potluck.comparison.cells import plan_cells
 from potluck.core.errors import PotluckError
 from potluck.methods import METHODS
+from potluck.methods.guide import ADVICE, GUIDE
 from potluck.recipes import read
 
 ROW = {
@@ -132,6 +134,33 @@ def test_the_page_holds_what_the_results_make():
     text = PAGE.read_text()
     assert filled(text, RESULTS) == text, "run: python -m evidence.field --write"
     assert all(f"<!-- table {name} -->" in text for name in LINE_UPS)
+
+
+def test_the_page_for_choosing_holds_what_the_results_make():
+    text = choice.PAGE.read_text()
+    assert choice.filled(text, RESULTS) == text, "run: python -m evidence.field --write"
+    marks = {found["what"] for found in choice.MARKED.finditer(text)}
+    assert marks == {*GUIDE, "what leaves", "played"} - {"Alone"}
+    assert all(f"](methods.md#{name.lower()})" in text.replace("-", "").lower() for name in ADVICE if name != "Local")
+
+
+def test_methods_stand_by_what_they_gained_and_those_not_played_last():
+    """FD gained 1 and 3 points, MHAT none, and CoFED was not played."""
+    row = {"lost": [0, 1], "bytes": [1000, 3000]}
+    rows = {"MHAT": {**row, "gain": [0.0, 0.0]}, "FD": {**row, "gain": [0.01, 0.03]}}
+    lines = choice.table(["CoFED", "MHAT", "FD"], rows, 4).splitlines()[2:]
+    assert [line.split("]")[0] for line in lines] == ["| [FD", "| [MHAT", "| [CoFED"]
+    assert "| +2.0 ± 1.4 | 0.5 of 4 | 2.0 kB |" in lines[0]
+    assert "| not played |  |  |" in lines[2]
+
+
+def test_what_may_leave_lists_each_method_once_where_it_is_first_possible():
+    answers, features, weights = choice.leaving().splitlines()[2:]
+    assert "[FD]" in answers
+    assert "[FedProto]" in features
+    assert "[FedAvg]" in weights
+    listed = [name for line in (answers, features, weights) for name in line.split("](")[:-1]]
+    assert len(listed) == len(ADVICE) - 1, "all but Local, with which nothing leaves"
 
 
 @pytest.mark.parametrize("line_up", LINE_UPS.values(), ids=LINE_UPS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -45,3 +47,11 @@ def test_figures_are_told_of_each_study_and_participant():
 def test_names_cannot_break_out_of_their_labels(name):
     status = standing(study=name)
     assert series(status)["potluck_round", ("study", name)] == 0
+
+
+def test_the_page_for_operators_has_every_metric():
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    full = standing(round=2, metric="rmse", score=0.5, score_of=2, seconds_left=60.0)
+    names = {name for name, *_ in series(full)} | {"potluck_participant_round"}
+    assert len(names) == 12
+    assert {name for name in names if f"`{name}`" not in page} == set()

@@ -75,6 +75,19 @@ def test_a_federation_is_served_from_its_file_to_its_end(site, tmp_path):
     assert "after round 2" in (tmp_path / "run" / "table.txt").read_text()
 
 
+def test_trackers_record_it_at_the_server(site, tmp_path):
+    site(more="track = { csv = true, jsonl = { participants = true } }")
+    assert outcome(tmp_path) == ""
+    header, *lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert header.startswith("round,accuracy,")
+    assert [line.split(",")[0] for line in lines] == ["1", "2"]
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    rows = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert last["accuracy/p0"] == next(row["accuracy"] for row in rows if row["round"] == 2)
+    with pytest.raises(SettingsError, match=r"track\.tensorbord: .*Did you mean 'tensorboard'"):
+        site(more="track = { tensorbord = true }")
+
+
 def test_the_fingerprints_of_keys_are_in_the_audit_log(site, tmp_path):
     """Nobody comes here, since nodes of this grid have no keys."""
     keys = tmp_path / "keys"
