@@ -24,13 +24,16 @@ from potluck.core.samples import InputSource, RowReader, Samples
 from potluck.federation.participant import Participant
 from potluck.learners.network import Network
 from potluck.learners.traits import Traits
-from potluck.runs.serialization import read_state, save_state
+from potluck.runs.serialization import as_text, from_text, read_state, save_state
 
 STORAGES = ("memory", "disk")
 """Where participants can be while others run."""
 
 LOADED = 64
 """How many participants stay in memory of those that are loaded one by one, by default."""
+
+SHORT = 256
+"""State of at most so many characters stays in memory: a file for it would take longer, and more of the disk."""
 
 Version = Hashable
 """Which tensors a field holds, and how often each was written to: it differs if the field has changed."""
@@ -48,6 +51,7 @@ class Stored:
         traits: what is known of its code; by default None.
         reader: what reads its samples anew, which stays in memory; by default None.
         source: where its inputs are, which stays in memory; by default None.
+        text: what it holds, if that is a few plain values, which need no file; by default None.
     """
 
     file: int
@@ -57,6 +61,7 @@ class Stored:
     traits: Traits | None = None
     reader: RowReader | None = None
     source: InputSource | None = None
+    text: str | None = None
 
 
 class DiskStorage:
@@ -114,7 +119,7 @@ class DiskStorage:
             self._same.pop((participant.name, name), None)
             stored = self._stored.pop((participant.name, name), None)
             if stored is not None:
-                self._path(stored).unlink()
+                self._path(stored).unlink(missing_ok=True)
         self._in_memory.pop(participant.name, None)
         participant.storage = None
 
@@ -157,11 +162,15 @@ class DiskStorage:
             stored.exemplar = self._exemplars.setdefault(thing.architecture, thing.model.cpu())
         if isinstance(thing, Samples):
             stored.reader, stored.source = thing.reader, thing.source
-        if version is None or version != stored.version:
+        if isinstance(thing, dict):
+            stored.text = as_text(thing, SHORT)
+        if stored.text is None and (version is None or version != stored.version):
             save_state(self._path(stored), _state(thing))
         stored.version = None  # the memory of dropped tensors may be used for others
 
     def _read(self, stored: Stored, name: str) -> Any:
+        if stored.text is not None:
+            return from_text(stored.text)
         state = read_state(self._path(stored))
         if stored.exemplar is None:
             return state if name in ("state", "codecs") else Samples(state, stored.reader, stored.source)

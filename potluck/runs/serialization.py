@@ -76,6 +76,18 @@ def unpack(tensors: dict[str, Tensor], skeleton: Any) -> Any:
     return items if kind == "list" else tuple(items)
 
 
+def as_text(state: Any, most: int) -> str | None:
+    """State without tensors as JSON of at most so many characters; None for any other. ``from_text`` reads it."""
+    tensors, skeleton = pack(state)
+    text = "" if tensors else json.dumps(skeleton, allow_nan=False)
+    return text if 0 < len(text) <= most else None
+
+
+def from_text(text: str) -> Any:
+    """What ``as_text`` wrote, as new objects."""
+    return unpack({}, json.loads(text))
+
+
 def save_state(path: Path, state: Any) -> None:
     """Writes state to one file: its tensors, and the JSON that says where each belongs as one more of them."""
     tensors, skeleton = pack(state)

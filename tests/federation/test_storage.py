@@ -257,7 +257,8 @@ def test_settings_that_cannot_be(settings, message):
 def files(federation):
     """When each participant's files were written last, by participant and thing."""
     storage = federation.storage
-    return {key: storage._path(stored).stat().st_mtime_ns for key, stored in storage._stored.items()}
+    paths = {key: storage._path(stored) for key, stored in storage._stored.items()}
+    return {key: path.stat().st_mtime_ns for key, path in paths.items() if path.exists()}
 
 
 def test_only_what_has_changed_is_written_again():
@@ -276,6 +277,27 @@ def test_only_what_has_changed_is_written_again():
     after = files(federation)
     written = {key for key in after if after[key] != before[key]}
     assert written == {("p1", "brought"), ("p1", "learner")}, "what it trains on is all that it has brought"
+
+
+def test_a_few_plain_values_of_state_take_no_file():
+    federation = table(Local(), people([partial(mlp, i) for i in range(3)]))
+    federation.run(0)
+    person, storage = federation.participants["p1"], federation.storage
+    for state in (
+        {"round": 1, "seen": (1, [2.5, None])},
+        {"round": 2, "much": list(range(99))},
+        {"t": torch.ones(2)},
+        {},
+    ):
+        person.state.clear()
+        person.state.update(state)
+        storage.evict([person])
+        assert "state" not in person.held
+        assert str(person.state) == str(state)
+        assert (storage._stored["p1", "state"].text is None) == ("much" in state or "t" in state)
+    storage.evict([person])
+    storage.release(person)
+    assert person.state == {}
 
 
 def test_whoever_was_asked_for_longest_ago_goes_first():

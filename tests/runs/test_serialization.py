@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.runs.serialization import StateError, pack, unpack
+from potluck.runs.serialization import StateError, as_text, from_text, pack, unpack
 
 plain = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.floats(allow_nan=False) | st.text(max_size=5)
 tensors = st.lists(st.integers(-9, 9), max_size=4).map(torch.tensor)
@@ -65,3 +65,15 @@ def test_a_tensor_that_is_held_in_several_places_is_stored_once():
     assert same(unpack(tensors, skeleton), state)
     starts = [tensor.data_ptr() for tensor in tensors.values() if tensor.numel()]
     assert len(set(starts)) == 4, "safetensors refuses tensors that share memory"
+
+
+@given(states)
+def test_state_without_tensors_is_a_text(state):
+    text = as_text(state, 10_000)
+    assert (text is None) == bool(pack(state)[0])
+    assert text is None or same(state, from_text(text))
+
+
+def test_a_long_text_is_left_to_a_file():
+    assert as_text({"a": "b" * 50}, 50) is None
+    assert from_text(as_text({"a": "b"}, 50) or "") == {"a": "b"}
