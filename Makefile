@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 FOLDER ?= potluck/core
 COUNT ?= 200
 
-.PHONY: demo federation docs test test-all mutants fuzz bench-gpu methods lint types format clean
+.PHONY: demo federation docs test test-all mutants fuzz fuzz-guided bench-gpu methods lint types format clean
 
 # torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
@@ -46,6 +46,11 @@ mutants: $(READY)
 # A million damaged payloads, heads of messages and run files; half an hour at most.
 fuzz: $(READY)
 	$(BIN)/python -m tools.fuzz
+
+# The same as far as their code leads, two minutes each; atheris is installed for it alone, and needs Linux or macOS.
+fuzz-guided: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check atheris==3.0.0
+	$(BIN)/python -m tools.fuzz_guided
 
 # All that is to be shown on a GPU: tests, steps, first and whole rounds; half an hour. Needs a GPU, and says so.
 bench-gpu: $(READY)

@@ -94,22 +94,26 @@ def run_file(data: bytes, path: Path) -> bool:
     return True
 
 
-def fuzz(count: int, seconds: float, seed: int = 0) -> Found:
-    """Tries so many damaged inputs, or as many as there is time for."""
-    draw, found, until = random.Random(seed), Found(), time.monotonic() + seconds
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    whole = Payload(
-        {"w": torch.ones(3, 4), "p": torch.full((5, 2), 0.5), "n": torch.tensor(7)}, {"samples": 12}
-    ).to_bytes()
+def whole() -> tuple[bytes, bytes, bytes]:
+    """A payload, the head of an answer and a run file, as they should be."""
+    sent = Payload({"w": torch.ones(3, 4), "p": torch.full((5, 2), 0.5), "n": torch.tensor(7)}, {"samples": 12})
     ended = PhaseEnded(
         name="a", phase="round", round=1, step=2, notes={"n": 1}, metrics={"accuracy": 0.5}, seconds=1.0
     ).message()
     settings = b'rounds = 3\nmethod = { name = "CoFED", alpha = 0.3 }\n[data]\nsource = "digits"\n'
+    return sent.to_bytes(), ended.encoded_head(), settings
+
+
+def fuzz(count: int, seconds: float, seed: int = 0) -> Found:
+    """Tries so many damaged inputs, or as many as there is time for."""
+    draw, found, until = random.Random(seed), Found(), time.monotonic() + seconds
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sent, ended, settings = whole()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.toml"
         kinds: list[tuple[bytes, Callable[[bytes], bool]]] = [
-            *[(whole, payload)] * 18,
-            (ended.encoded_head(), head),
+            *[(sent, payload)] * 18,
+            (ended, head),
             (settings, lambda data: run_file(data, path)),
         ]
         for _ in range(count):

@@ -31,6 +31,9 @@ _LONG = re.compile(rf"[^\s,\[\]{{}}]{{{LONGEST + 1},}}")
 _TABLE = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
 
+MOST_MISTAKES = 50
+"""How many mistakes of one file are told."""
+
 
 @dataclass(frozen=True)
 class RunFile(Origin):
@@ -104,7 +107,8 @@ def read_as(
             raise SettingsError(sentence) from None
         found = sorted(mistakes(kind, error), key=lambda mistake: line_of(mistake[0], file.lines) or 0)
         texts = [" ".join([f"{file.tell(place)}:", *wrong.splitlines()]) + file.hint(place) for place, wrong in found]
-        raise SettingsError("\n".join(texts)) from None
+        more = [f"… and {len(texts) - MOST_MISTAKES} more mistakes."] if len(texts) > MOST_MISTAKES else []
+        raise SettingsError("\n".join(texts[:MOST_MISTAKES] + more)) from None
 
 
 def _text(path: Path) -> str:

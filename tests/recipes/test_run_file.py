@@ -264,3 +264,9 @@ def test_what_nobody_writes_is_told_with_its_line(text, why, here):
         read(here / "run.toml")
     with pytest.raises(SettingsError, match="cannot be read"):
         read(here / ("x" * 5000))
+
+
+def test_of_many_mistakes_the_first_are_told(here):
+    found = wrong(here, SMALL + "".join(f"k{number} = 1\n" for number in range(500))).splitlines()
+    assert len(found) == 51
+    assert found[-1].startswith("… and ")
