@@ -31,6 +31,7 @@ ADULT_KINDS = {
 }
 COFED = {"cofed": "CoFED", "cofed-margin": "CoFED, margin 0.3", "local-longer": "Local, twice as long"}
 COFED_PUBLISHED = {"iid-cofed": "17.3", "non-iid-cofed": "35.6"}
+FEDIN_SENT_PUBLISHED = {"FedAvg": "12.28", "SCAFFOLD": "24.56", "MOON": "12.28", "FedIN": "12.35"}
 FEDIN_ROUNDS_PUBLISHED = {"fedavg": "109", "fedin": "54"}
 FEDIN_TITLES = {
     "local": "Local",
