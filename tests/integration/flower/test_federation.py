@@ -97,4 +97,7 @@ def test_the_example_of_three_organisations_runs():
     assert done.returncode == 0, done.stdout + done.stderr
     table = done.stdout.splitlines()[-6:]
     assert [line.split()[0] for line in table if "%" in line] == ["hospital", "laboratory", "insurer"]
-    assert "Everything is stopped." in done.stdout
+    assert "Everything is stopped" in done.stdout
+    assert "Declined the invitation" in done.stdout
+    assert "The laboratory was killed" in done.stdout
+    assert done.stdout.count("Wrote") == 3
