@@ -77,9 +77,14 @@ def read_trial(folder: Path, entry: Entry) -> Trial:
 
 
 def _models(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """What the run file calls everybody's model: a zoo's networks are of one class whatever they are."""
+    """What the run file calls everybody's model: a zoo's networks are of one class whatever they are.
+
+    A server's file says nothing of models: those are the sites' own.
+    """
     found = {}
     for party in recipe.get("participants", ()):
+        if "model" not in party:
+            continue
         count, model = party["count"], party["model"]["name"].rpartition(":")[2].rpartition(".")[2]
         names = [party["name"]] if count == 1 else [f"{party['name']}{number}" for number in range(1, count + 1)]
         found.update(dict.fromkeys(names, model))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from potluck.core.errors import DataError
 from potluck.recipes import read
 from potluck.report.folders import read_standings
+from potluck.report.page import write_report
 from tests.recipes.files import NETS, here, write
 
 __all__ = ["here"]
@@ -27,6 +30,23 @@ def test_single_runs_are_told_apart_by_what_differs(here):
     assert found.trials[0].holders[0].model == "mlp"
     assert found.metric.name == "accuracy"
     assert read_standings([here / "a", here / "b"], "loss", 0.3).target == 0.3
+
+
+def test_a_run_that_was_served_has_no_models_to_tell_of(here):
+    """A server knows neither what sites bring nor how much data they have."""
+    run(here, "a")
+    path = here / "a" / "settings.json"
+    settings = json.loads(path.read_text())
+    names = [party["name"] for party in settings["participants"]]
+    settings["participants"] = [{"name": name, "weight": 1.0} for name in names]
+    settings["recipe"] = {"participants": [{"name": name, "weight": 1.0, "key": None} for name in names]}
+    path.write_text(json.dumps(settings))
+    standings = read_standings([here / "a"])
+    assert [(holder.name, holder.model, holder.samples) for holder in standings.trials[0].holders] == [
+        (name, "", None) for name in names
+    ]
+    (page,) = write_report(standings, here / "report.html", None)
+    assert all(name in page.read_text() for name in names)
 
 
 def test_the_same_run_twice_is_an_error(here):
