@@ -89,6 +89,8 @@ class Program:
         self._reader.join(30)
         missing = [line for line in self.expected if not self.sees(line)]
         assert not missing, f"$ {self.command}\n{self.said}"
+        wrong = any(line.startswith(("Error", "✗")) for line in self.expected)
+        assert (self._process.returncode != 0) == wrong, f"$ {self.command}\n{self.said}"
 
     def kill(self):
         if self._process.poll() is None:
