@@ -29,6 +29,12 @@ def test_the_rank_worked_by_hand(values, energy, rank):
     assert right.shape == (rank, len(values))
 
 
+def test_what_is_not_finite_has_factors_of_one_rank_which_say_so():
+    found = factors(torch.full((3, 5), torch.nan), 0.9)
+    assert [tuple(part.shape) for part in found] == [(3, 1), (1,), (1, 5)]
+    assert all(part.isnan().all() for part in found)
+
+
 @pytest.mark.parametrize(
     ("shape", "matrix"),
     [
