@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from potluck.cli import app
 from potluck.recipes import Recipe
 from potluck.recipes.references import Named
+from tests.browser import SCHEMES, WIDTHS, browser, needs_browser, violations
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -117,12 +118,19 @@ def test_everything_public_is_in_the_reference_and_says_what_it_is(extension, mo
     assert [name for name in found if not inspect.getdoc(getattr(offered, name))] == []
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", f"{tmp_path}/trees"]
-    done = subprocess.run([*command, ".", f"{tmp_path}/site"], cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built without a warning."""
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", f"{folder}/trees"]
+    done = subprocess.run([*command, ".", f"{folder}/site"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = {path.relative_to(tmp_path / "site").as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    return folder / "site"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site):
+    pages = {path.relative_to(site).as_posix(): path.read_text() for path in site.rglob("*.html")}
     assert "docs/index.html" in pages["index.html"]
     assert {f"docs/{page.stem}.html" for page in DOCS.glob("*.md")} <= set(pages)
     assert "<svg" in pages["docs/architecture.html"]
@@ -130,5 +138,19 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
         loaded = re.findall(r"<(?:script|img|iframe)[^>]*\bsrc=\"(https?:[^\"]*)", page)
         loaded += re.findall(r"<link[^>]*rel=\"(?:stylesheet|preload|icon)\"[^>]*href=\"(https?:[^\"]*)", page)
         assert loaded == [], name
-    for style in tmp_path.rglob("*.css"):
+    for style in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?https?:|@import [\"']https?:", style.read_text()), style
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pages_can_be_read_on_a_phone_by_keyboard_and_read_out(site, width, scheme):
+    """Nothing that axe calls serious, and no page that scrolls sideways as a whole."""
+    with browser() as opened:
+        page = opened.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+        for name in ("index", "start", "methods", "architecture", "keys"):
+            page.goto((site / "docs" / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert [found for found in violations(page) if found[1] in ("serious", "critical")] == [], name

@@ -1,10 +1,14 @@
-"""Makes the site's table of contents of the lists in index.md, so that a page is listed once and for all readers."""
+"""Makes the site's table of contents of the lists in index.md, so that a page is listed once and for all readers.
+
+And what the theme leaves out for who reads by keyboard, or has a page read out.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -14,6 +18,16 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+\.(?:md|ipynb))\)")
 _REDIRECT = (
     '<!doctype html><meta charset="utf-8"><title>Potluck</title><meta http-equiv="refresh" content="0; url={0}">'
 )
+
+
+SPOKEN = {
+    "body": (
+        ("<pre>", '<pre tabindex="0">'),
+        ('<div class="table-wrapper ', '<div tabindex="0" class="table-wrapper '),
+    ),
+    "furo_navigation_tree": (('role="heading">', 'role="heading" aria-level="2">'),),
+}
+"""Part of a page → what it holds, and with what: a heading has a level, and keys scroll what scrolls by itself."""
 
 
 def contents(text: str) -> dict[str, list[str]]:
@@ -54,7 +68,16 @@ def _lead_in(app: Sphinx, failed: Exception | None) -> None:
         Path(app.outdir, "index.html").write_text(_REDIRECT.format(f"{INDEX}.html"), encoding="utf-8")
 
 
+def _accessible(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Puts in what is missing, once the theme has made its parts."""
+    for part, changes in SPOKEN.items():
+        for plain, spoken in changes:
+            if isinstance(text := context.get(part), str):
+                context[part] = text.replace(plain, spoken)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", _add)
+    app.connect("html-page-context", _accessible, priority=900)
     app.connect("build-finished", _lead_in)
     return {"parallel_read_safe": True}

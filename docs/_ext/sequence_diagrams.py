@@ -104,7 +104,7 @@ class Mermaid(SphinxDirective):
             drawn = draw(text)
         except ValueError as error:
             raise self.error(str(error)) from error
-        return [nodes.raw("", f'<div class="sequence-frame">{drawn}</div>', format="html")]
+        return [nodes.raw("", f'<div class="sequence-frame" tabindex="0">{drawn}</div>', format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
