@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 FOLDER ?= potluck/core
 COUNT ?= 200
 
-.PHONY: demo federation docs test test-all mutants fuzz fuzz-guided bench-gpu methods lint types format clean
+.PHONY: demo federation docs test test-all mutants fuzz fuzz-guided chaos bench-gpu methods lint types format clean
 
 # torch goes first, so that it may come from an index of its own.
 $(READY): pyproject.toml constraints.txt
@@ -51,6 +51,10 @@ fuzz: $(READY)
 fuzz-guided: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check atheris==3.0.0
 	$(BIN)/python -m tools.fuzz_guided
+
+# kill -9 at random moments, 160 times on local engines and 40 times over Flower; two hours at most.
+chaos: $(READY)
+	$(BIN)/python -m tools.chaos
 
 # All that is to be shown on a GPU: tests, steps, first and whole rounds; half an hour. Needs a GPU, and says so.
 bench-gpu: $(READY)

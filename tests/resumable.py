@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import SVC
 
@@ -13,7 +15,7 @@ PUBLIC = made_data(40, 90)
 TEST = made_data(40, 91)
 
 
-def resumable(method, engine="serial", seed=1, **settings):
+def resumable(method: Any, engine: str = "serial", seed: int = 1, **settings: Any) -> potluck.Federation:
     """A federation in which optimizers remember, and estimators take part where the method can use them."""
     models = [cnn(i) for i in range(3)]
     plan = settings.pop("plan", PLAN.replace(optimizer="adam", momentum=0.0, lr=0.01))
