@@ -411,7 +411,8 @@ def test_heterofl(guide):
 
     def after(*answers):
         old = {"body": torch.full((2, 2), 9.0), "head.bias": torch.full((3,), 7.0)}
-        holder = server(layouts={"a": whole, "b": half}, owned=owned, **{"global": old})
+        layouts = {"a": whole, "b": half}
+        holder = server(layouts=layouts, digests={"a": "whole", "b": "half"}, owned=owned, **{"global": old})
         replies = guide["HeteroFL"]().weights(holder, iter(answers))
         return holder.state["global"], replies
 

@@ -76,10 +76,12 @@ def federation(method, attack, engine="serial", **settings):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_the_same_on_both_engines_and_is_not_refused(method, attack):
+def test_an_attack_is_the_same_on_both_engines_and_within_the_rules(method, attack):
+    """But for FedIN's features: those that are far larger than the others' are refused by name."""
     lying = federation(METHODS[method], ATTACKS[attack]())
     rows = lying.run(2).rows()
-    assert [row["refused"] for row in rows] == [None] * len(rows)
+    refused = {(row["participant"] == "p1", row["refused"].split(" of ")[0]) for row in rows if row["refused"]}
+    assert refused <= ({(True, "its pairs are")} if method == "FedIN" else set())
     agree(federation(METHODS[method], ATTACKS[attack](), "batched").run(2).rows(), rows, 1e-8)
 
 
