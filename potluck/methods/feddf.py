@@ -93,7 +93,7 @@ class FedDF(KnownArchitectures, FedAvg, ServerTraining):
             old = server.state["global"]
             learned = {keys[name]: entry.to(old[keys[name]].dtype) for name, entry in network.weights().items()}
             server.state["global"] = {**old, **learned}
-        return self.replies(server, senders)
+        return self.replies(server, [sender for sender in senders if sender not in server.refused])
 
     def epochs(self, samples: int) -> int:
         """Passes over the public inputs that take about as many steps as asked for."""

@@ -167,7 +167,7 @@ class FedIN(WeightSharing):
         for shape, found in pairs.items():
             most = float("inf") if self.norm_limit is None else self.norm_limit**0.5 * median_low(sizes[shape].values())
             for sender, size in sizes[shape].items():
-                if size > most and len(sizes[shape]) > 2:  # of two nobody can tell whose are odd
+                if size > most > 0 and len(sizes[shape]) > 2:  # of two nobody can tell whose are odd
                     server.refuse(sender, f"its pairs are of {size:g} (root mean square); expected {most:g} at most")
             if len(within := (_sizes(found) <= most).nonzero().squeeze(1)):
                 server.state["pairs"][shape] = {IN: found[1][within], OUT: found[2][within]}
