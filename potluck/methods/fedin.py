@@ -165,9 +165,9 @@ class FedIN(WeightSharing):
         merge.finish()
         server.state["pairs"] = {}
         for shape, found in pairs.items():
-            most = float("inf") if self.norm_limit is None else self.norm_limit**0.5 * median_low(sizes[shape].values())
+            most = (self.norm_limit or 0.0) ** 0.5 * median_low(sizes[shape].values()) or float("inf")
             for sender, size in sizes[shape].items():
-                if size > most > 0 and len(sizes[shape]) > 2:  # of two nobody can tell whose are odd
+                if size > most and len(sizes[shape]) > 2:  # of two nobody can tell whose are odd
                     server.refuse(sender, f"its pairs are of {size:g} (root mean square); expected {most:g} at most")
             if len(within := (_sizes(found) <= most).nonzero().squeeze(1)):
                 server.state["pairs"][shape] = {IN: found[1][within], OUT: found[2][within]}
